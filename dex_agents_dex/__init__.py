@@ -1,0 +1,1 @@
+"""The binding of the session model to Dex: Steps, Channels, Attributes, client and runtime."""

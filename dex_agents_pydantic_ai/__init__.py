@@ -1,0 +1,1 @@
+"""The Pydantic AI adapter: runs an agent of that framework as a durable session."""
