@@ -1,0 +1,69 @@
+# Every target works as the only command typed on a fresh clone: it makes .venv from the lock first.
+
+# The interpreter that makes .venv: the first of these that runs and is 3.11 or newer. `make PYTHON=... venv` overrides.
+PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
+
+BIN := .venv/bin
+STAMP := .venv/.made-from-lock
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq
+UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-config --custom-compile-command "make lock"
+PACKAGES := dex_agents_model dex_agents_dex dex_agents_pydantic_ai
+CODE := $(wildcard $(PACKAGES) tests examples benchmarks)
+TRANSITIONS := docs/transitions.md
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint types rooms fmt docs docs-check bench all lock clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: $(STAMP)  ## make .venv from requirements/dev.txt, once
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "make: found no Python 3.11 or newer; name one with PYTHON=" >&2; exit 1; }
+	@test -x $(BIN)/pip || { echo "making .venv with $(PYTHON)" && "$(PYTHON)" -m venv .venv; }
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(STAMP)  ## run examples/orders.py: one agent session, with its Worker killed twice
+	@$(BIN)/python examples/orders.py
+
+test: $(STAMP)  ## run every test
+	@$(BIN)/python -m pytest
+
+lint: $(STAMP)  ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(STAMP)  ## mypy, strict
+	@$(BIN)/mypy $(CODE)
+
+rooms: $(STAMP)  ## import-linter: which room may import which
+	@$(BIN)/lint-imports
+
+fmt: $(STAMP)  ## format the code and apply ruff's safe fixes
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+docs: $(STAMP)  ## write docs/transitions.md anew from the table
+	@$(BIN)/python -m dex_agents_model.docs
+
+docs-check: $(STAMP)  ## fail when docs/transitions.md differs from the table
+	@old=$$(mktemp) && trap 'rm -f "$$old"' EXIT && cp $(TRANSITIONS) "$$old" \
+		&& $(BIN)/python -m dex_agents_model.docs && diff -u "$$old" $(TRANSITIONS)
+
+bench: $(STAMP)  ## time turns: plain Pydantic AI against a durable session
+	@$(BIN)/python -m benchmarks.turns
+
+all: lint types rooms docs-check test  ## everything that must pass
+
+lock: $(STAMP)  ## resolve requirements/*.txt anew from pyproject.toml
+	@$(UV_COMPILE) --output-file requirements/model.txt pyproject.toml
+	@$(UV_COMPILE) --extra dev --output-file requirements/dev.txt pyproject.toml
+
+clean:  ## remove .venv and every cache
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
