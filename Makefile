@@ -42,7 +42,7 @@ types: $(STAMP)  ## mypy, strict
 	@$(BIN)/mypy $(CODE)
 
 rooms: $(STAMP)  ## import-linter: which room may import which
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 fmt: $(STAMP)  ## format the code and apply ruff's safe fixes
 	@$(BIN)/ruff format .
