@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/.made-from-lock
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-config --custom-compile-command "make lock"
+	--no-config $(UPGRADE) --custom-compile-command "make lock"
 PACKAGES := dex_agents_model dex_agents_dex dex_agents_pydantic_ai
 CODE := $(wildcard $(PACKAGES) tests examples benchmarks)
 TRANSITIONS := docs/transitions.md
@@ -60,7 +60,7 @@ bench: $(STAMP)  ## time turns: plain Pydantic AI against a durable session
 
 all: lint types rooms docs-check test  ## everything that must pass
 
-lock: $(STAMP)  ## resolve requirements/*.txt anew from pyproject.toml
+lock: $(STAMP)  ## write requirements/*.txt from pyproject.toml; UPGRADE=--upgrade takes new releases
 	@$(UV_COMPILE) --output-file requirements/model.txt pyproject.toml
 	@$(UV_COMPILE) --extra dev --output-file requirements/dev.txt pyproject.toml
 
