@@ -1,0 +1,148 @@
+"""One tool call from the model's request to its one result. Status is the class, as in `records`.
+
+Data only: what a status allows is the rules' business.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar, TypeAlias
+
+from attrs import frozen
+
+from .ids import InterruptId, ToolCallId, TurnId
+
+
+class ToolEffect(StrEnum):
+    """What running a tool does to the world; it decides retries and approval ([core: effects])."""
+
+    READ = "read"
+    IDEMPOTENT_WRITE = "idempotent_write"
+    NON_IDEMPOTENT_WRITE = "non_idempotent_write"
+    UNCLASSIFIED = "unclassified"
+
+
+class ToolCallStatus(StrEnum):
+    """Where one tool call stands."""
+
+    AWAITING_APPROVAL = "awaiting_approval"
+    RUNNABLE = "runnable"
+    SUCCEEDED = "succeeded"
+    REJECTED = "rejected"
+    FAILED = "failed"
+    OUTCOME_UNKNOWN = "outcome_unknown"
+
+
+@frozen
+class RequestedToolCall:
+    """What the model asked for. Only an approver's edit changes its arguments.
+
+    ``arguments`` is JSON text as the model wrote it. ``deferral_order`` counts the calls
+    of the turn from 0, in model order.
+    """
+
+    turn_id: TurnId
+    tool_call_id: ToolCallId
+    tool_name: str
+    arguments: str
+    effect: ToolEffect
+    requires_approval: bool
+    deferral_order: int
+
+
+@frozen
+class _OfCall:
+    call: RequestedToolCall
+
+    @property
+    def turn_id(self) -> TurnId:
+        return self.call.turn_id
+
+    @property
+    def tool_call_id(self) -> ToolCallId:
+        return self.call.tool_call_id
+
+    @property
+    def tool_name(self) -> str:
+        return self.call.tool_name
+
+    @property
+    def arguments(self) -> str:
+        return self.call.arguments
+
+    @property
+    def effect(self) -> ToolEffect:
+        return self.call.effect
+
+    @property
+    def deferral_order(self) -> int:
+        return self.call.deferral_order
+
+
+@frozen
+class AwaitingApproval(_OfCall):
+    """It runs only after a person has agreed."""
+
+    status: ClassVar = ToolCallStatus.AWAITING_APPROVAL
+
+    @property
+    def interrupt_id(self) -> InterruptId:
+        return InterruptId.of(self.turn_id, self.tool_call_id)
+
+
+@frozen
+class Runnable(_OfCall):
+    """It may run: no approval was required, or it was given."""
+
+    status: ClassVar = ToolCallStatus.RUNNABLE
+
+
+@frozen
+class Succeeded(_OfCall):
+    """The tool returned ``output``, cut to the session's limit when ``output_truncated``."""
+
+    status: ClassVar = ToolCallStatus.SUCCEEDED
+
+    output: str
+    output_truncated: bool = False
+
+
+@frozen
+class Rejected(_OfCall):
+    """Nobody agreed, so nothing ran; ``expired`` tells a passed deadline from a person's refusal."""
+
+    status: ClassVar = ToolCallStatus.REJECTED
+
+    rejection_message: str
+    expired: bool = False
+
+
+@frozen
+class Failed(_OfCall):
+    """The tool said that it failed, or a read was given up."""
+
+    status: ClassVar = ToolCallStatus.FAILED
+
+    error: str
+
+
+@frozen
+class OutcomeUnknown(_OfCall):
+    """The call was cut off; its work may have happened."""
+
+    status: ClassVar = ToolCallStatus.OUTCOME_UNKNOWN
+
+    error: str
+
+
+OpenCall: TypeAlias = AwaitingApproval | Runnable
+FinalCall: TypeAlias = Succeeded | Rejected | Failed | OutcomeUnknown
+AgentToolCall: TypeAlias = OpenCall | FinalCall
+
+
+@frozen
+class ToolCallCompleted:
+    """Published exactly once for each tool call, when its record becomes final."""
+
+    turn_id: TurnId
+    tool_call_id: ToolCallId

@@ -1,0 +1,176 @@
+"""What a Step or an RPC commits, all of it or nothing. Data only: nothing in this file does anything."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeAlias, TypeVar
+
+from attrs import field, frozen, validators
+
+from .calls import AgentToolCall, FinalCall, ToolCallCompleted
+from .effects import Effect
+from .events import TurnEvent
+from .ids import TurnId
+from .records import (
+    AgentInterrupt,
+    AgentInterruptResolution,
+    AgentMessage,
+    AgentState,
+    AgentUsage,
+    AgentUserMessage,
+)
+from .steps import Step
+from .waits import Wait
+
+R = TypeVar("R")
+
+
+# --- writes --------------------------------------------------------------------------------
+
+
+@frozen
+class SetState:
+    state: AgentState
+
+
+@frozen
+class SetUsage:
+    usage: AgentUsage
+
+
+@frozen
+class SetInterrupts:
+    """The whole list of questions that wait for a person, in the order in which they were raised."""
+
+    interrupts: tuple[AgentInterrupt, ...]
+
+
+@frozen
+class PutToolCall:
+    record: AgentToolCall
+
+
+@frozen
+class SetRunState:
+    """Replace what the runner needs to go on with the turn."""
+
+    run_state: str
+
+
+@frozen
+class AppendMessages:
+    messages: tuple[AgentMessage, ...]
+
+
+@frozen
+class AppendUserMessage:
+    """Store ``text`` as a user message in the form that the runner gives it (`build_user_message`)."""
+
+    sequence: int
+    turn: TurnId
+    text: str
+
+
+@frozen
+class ClearTurn:
+    """Delete the run state and every tool call record: the turn is over."""
+
+
+@frozen
+class SetTakenRequestIds:
+    """The newest IDs of requests that were taken, oldest first."""
+
+    request_ids: tuple[str, ...]
+
+
+Write: TypeAlias = (
+    SetState
+    | SetUsage
+    | SetInterrupts
+    | PutToolCall
+    | SetRunState
+    | AppendMessages
+    | AppendUserMessage
+    | ClearTurn
+    | SetTakenRequestIds
+)
+
+
+# --- publishes -----------------------------------------------------------------------------
+
+
+@frozen
+class ToolCallFinished:
+    """Tell ResumeTurn that one more record is final."""
+
+    record: FinalCall
+
+    @property
+    def message(self) -> ToolCallCompleted:
+        return ToolCallCompleted(self.record.turn_id, self.record.tool_call_id)
+
+
+@frozen
+class UserMessageQueued:
+    message: AgentUserMessage
+
+
+@frozen
+class InterruptResolved:
+    """Tell AwaitToolApproval what a person decided."""
+
+    resolution: AgentInterruptResolution
+
+
+Publish: TypeAlias = ToolCallFinished | UserMessageQueued | InterruptResolved
+
+
+# --- decisions -----------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class Commit:
+    """One atomic change. Events are best effort and reach readers before the rest is durable."""
+
+    writes: tuple[Write, ...] = ()
+    publishes: tuple[Publish, ...] = ()
+    events: tuple[TurnEvent, ...] = ()
+
+
+@frozen
+class GoTo:
+    """Queue these Steps, in this order."""
+
+    steps: tuple[Step, ...] = field(validator=validators.min_len(1))
+
+
+@frozen
+class EndBranch:
+    """Queue nothing; the session's other branches go on."""
+
+
+@frozen(kw_only=True)
+class StepDecision:
+    """What a Step's execute ends with."""
+
+    commit: Commit = Commit()
+    next: GoTo | EndBranch
+
+
+@frozen(kw_only=True)
+class WaitDecision:
+    """What a Step's wait_for ends with."""
+
+    commit: Commit = Commit()
+    wait: Wait
+
+
+@frozen(kw_only=True)
+class RpcDecision(Generic[R]):
+    """What an RPC ends with. It has no events: an RPC cannot write a Stream."""
+
+    writes: tuple[Write, ...] = ()
+    publishes: tuple[Publish, ...] = ()
+    reply: R
+
+
+Reaction: TypeAlias = Effect | StepDecision

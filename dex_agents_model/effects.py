@@ -1,0 +1,144 @@
+"""What a Step may ask the world for, and everything that can happen to a Step. Data only."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from attrs import field, frozen
+
+from .calls import AgentToolCall, Runnable
+from .ids import TurnId
+from .policy import ToolPolicy
+from .records import (
+    AgentInterruptResolution,
+    AgentMessage,
+    AgentUsage,
+    AgentUserMessage,
+    FrameworkMessage,
+)
+
+# --- effects: what a Step asks for -----------------------------------------------------------
+
+
+@frozen
+class CallModel:
+    """Let the runner make one model call. ``run_state`` is None on the turn's first one.
+
+    ``messages`` are all stored ones in sequence order; ``tool_calls`` are the turn's records in
+    model order, each of them final.
+    """
+
+    turn: TurnId
+    messages: tuple[AgentMessage, ...]
+    run_state: str | None
+    tool_calls: tuple[AgentToolCall, ...]
+
+
+@frozen
+class ExecuteTool:
+    """Let the runner run one tool once."""
+
+    record: Runnable
+
+
+Effect: TypeAlias = CallModel | ExecuteTool
+
+
+# --- occurrences: what happened ---------------------------------------------------------------
+
+
+@frozen
+class Entered:
+    """The Step begins, and nothing was awaited."""
+
+
+@frozen
+class UserSpoke:
+    """A message of the queue was taken."""
+
+    message: AgentUserMessage
+
+
+@frozen
+class InterruptAnswered:
+    """A person's answer was taken."""
+
+    resolution: AgentInterruptResolution
+
+
+@frozen
+class DeadlineReached:
+    """The Timer fired before an answer came."""
+
+
+@frozen
+class ToolResultsArrived:
+    """As many tool calls as were awaited have become final."""
+
+
+@frozen
+class AttemptsExhausted:
+    """The Step whose failure route this is was given up. ``detail`` is its last error."""
+
+    detail: str
+    error_type: str = ""
+
+
+@frozen
+class DeferredToolCall:
+    """One tool call that the model asked for, as the runner saw it; checked by the session."""
+
+    tool_call_id: str
+    tool_name: str
+    arguments: str
+    policy: ToolPolicy
+
+
+@frozen
+class TurnCompleted:
+    """The model gave its final answer.
+
+    ``new_messages`` holds all that the turn produced after its user message, in order, over all of
+    its model calls. ``usage`` is that of this model call alone.
+    """
+
+    new_messages: tuple[FrameworkMessage, ...] = field(converter=tuple)
+    usage: AgentUsage = AgentUsage()
+
+
+@frozen
+class ToolCallsRequested:
+    """The model asked for tools: 1 to n calls in model order, IDs unique within the turn.
+
+    ``framework_run_state`` is not empty and continues the turn after the tools.
+    """
+
+    framework_run_state: str
+    tool_calls: tuple[DeferredToolCall, ...] = field(converter=tuple)
+    usage: AgentUsage = AgentUsage()
+
+
+@frozen
+class ToolReturned:
+    """The tool ended with this text."""
+
+    output: str
+
+
+@frozen
+class ToolRaised:
+    """The tool said that it failed, in words for the model."""
+
+    message: str
+
+
+Outcome: TypeAlias = TurnCompleted | ToolCallsRequested | ToolReturned | ToolRaised
+Occurrence: TypeAlias = (
+    Entered
+    | UserSpoke
+    | InterruptAnswered
+    | DeadlineReached
+    | ToolResultsArrived
+    | AttemptsExhausted
+    | Outcome
+)

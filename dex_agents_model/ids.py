@@ -1,0 +1,109 @@
+"""Identifiers, and the one parser for each. No record may hold an identifier that was not parsed here.
+
+Each is a ``str`` so that it prints, compares and travels as one; constructing it is parsing it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Self
+
+_TURN: Final = re.compile(r"turn-([1-9][0-9]*)")
+_INTERRUPT: Final = re.compile(r"turn-[1-9][0-9]*\..+", re.DOTALL)
+_REFUSED_IN_SESSION_ID: Final = "/$:"
+_MAX_ID_CHARACTERS: Final = 256
+
+
+class SessionId(str):
+    """The Flow ID of a session: 1 to 256 characters, not blank, none of ``/ $ :``.
+
+    Raises:
+        ValueError: the text is no session ID; the message says why.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        if not text.strip():
+            raise ValueError(f"session ID {text!r} is blank; give the session a name of its own")
+        if len(text) > _MAX_ID_CHARACTERS:
+            raise ValueError(
+                f"session ID {text[:40]!r}... has {len(text)} characters;"
+                f" at most {_MAX_ID_CHARACTERS} are allowed"
+            )
+        refused = sorted({sign for sign in text if sign in _REFUSED_IN_SESSION_ID})
+        if refused:
+            raise ValueError(
+                f"session ID {text!r} holds {' '.join(refused)!r};"
+                f" use any characters but {' '.join(_REFUSED_IN_SESSION_ID)}"
+            )
+        return super().__new__(cls, text)
+
+
+class TurnId(str):
+    """``turn-<n>``, numbered from 1 within a session.
+
+    Raises:
+        ValueError: the text has another form.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        if _TURN.fullmatch(text) is None:
+            raise ValueError(f"turn ID {text!r} is not of the form 'turn-<n>', n counted from 1")
+        return super().__new__(cls, text)
+
+    @classmethod
+    def of(cls, number: int) -> TurnId:
+        """The ID of the session's ``number``-th turn, counted from 1."""
+        return cls(f"turn-{number}")
+
+    @property
+    def number(self) -> int:
+        """The turn's position in its session, counted from 1."""
+        return int(self.removeprefix("turn-"))
+
+
+class ToolCallId(str):
+    """What the model calls one of its tool calls: 1 to 256 characters, no ``/``.
+
+    Unique within one turn only; a later turn may use it again.
+
+    Raises:
+        ValueError: the text is no tool call ID.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        if not text or "/" in text or len(text) > _MAX_ID_CHARACTERS:
+            raise ValueError(
+                f"tool call ID {text[:40]!r} must have 1 to {_MAX_ID_CHARACTERS} characters and no '/'"
+            )
+        return super().__new__(cls, text)
+
+
+class InterruptId(str):
+    """``<turn ID>.<tool call ID>``: unique over the whole session.
+
+    Raises:
+        ValueError: the text has another form.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        if "/" in text or _INTERRUPT.fullmatch(text) is None:
+            raise ValueError(f"interrupt ID {text!r} is not of the form 'turn-<n>.<tool call ID>'")
+        return super().__new__(cls, text)
+
+    @classmethod
+    def of(cls, turn: TurnId, call: ToolCallId) -> InterruptId:
+        """The ID of the approval that ``call`` of ``turn`` waits for."""
+        return cls(f"{turn}.{call}")
+
+
+def idempotency_key(session: SessionId, turn: TurnId, call: ToolCallId) -> str:
+    """``<session>/<turn>/<call>``: the same on every attempt of one tool call, and of no other."""
+    return f"{session}/{turn}/{call}"

@@ -1,0 +1,60 @@
+"""How an ended tool call is told to a model, in words. Nothing is decided here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .calls import AgentToolCall, Failed, FinalCall, OutcomeUnknown, Rejected, Succeeded
+from .text import shorten
+
+OUTCOME_UNKNOWN_TOOL_RESULT: Final = (
+    "The outcome of this tool call is unknown: it was cut off, and its work may or may not have been done."
+    " Check before you call it again."
+)
+DEFAULT_REJECTION_MESSAGE: Final = "The tool call was rejected."
+EXPIRED_MESSAGE: Final = "Nobody approved the tool call before its deadline; it was not run."
+
+_NOTE_TEXT_BYTES: Final = 4096
+
+
+def describe_tool_call_outcome(record: FinalCall) -> str:
+    """The text that stands for the call's result in the model's input."""
+    match record:
+        case Succeeded(output=output):
+            return output
+        case Rejected(rejection_message=message):
+            return message
+        case Failed(error=error):
+            return f"The tool call failed: {error}"
+        case OutcomeUnknown():
+            return OUTCOME_UNKNOWN_TOOL_RESULT
+
+
+def build_turn_failure_note(records: tuple[AgentToolCall, ...]) -> str | None:
+    """What the next turn's model must know of a failed turn: one line a final record, in model order.
+
+    None when no tool may have run. Arguments and results beyond 4 KiB each are shortened.
+    """
+    final = sorted(
+        (record for record in records if isinstance(record, FinalCall)),
+        key=lambda record: record.deferral_order,
+    )
+    if not any(_may_have_run(record) for record in final):
+        return None
+    return "\n".join(
+        (
+            "[Dex] The previous turn failed after these tool calls ran:",
+            *map(_line, final),
+            "Do not repeat these tool calls unless the user asks again.",
+        )
+    )
+
+
+def _may_have_run(record: FinalCall) -> bool:
+    return not isinstance(record, Rejected)
+
+
+def _line(record: FinalCall) -> str:
+    arguments = shorten(record.arguments, _NOTE_TEXT_BYTES)
+    outcome = shorten(describe_tool_call_outcome(record), _NOTE_TEXT_BYTES)
+    return f"- {record.tool_name} {arguments} -> {record.status}: {outcome}"

@@ -1,0 +1,115 @@
+"""What each effect means, and what an application may choose. The effect table stands here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Final
+
+from attrs import field, frozen, validators
+
+from .calls import ToolEffect
+from .text import size_bytes
+
+_KIB: Final = 1024
+_MIB: Final = 1024 * _KIB
+
+
+@frozen(kw_only=True)
+class EffectRule:
+    """One line of the effect table ([core: effects and policies])."""
+
+    attempts: int
+    """How often a call may start; 1 means that it never starts twice."""
+    requires_approval: bool
+    """Whether a person is asked unless the policy says otherwise."""
+    may_have_happened: bool
+    """Whether a call that was given up may have changed the world."""
+
+
+EFFECT_RULES: Final[Mapping[ToolEffect, EffectRule]] = MappingProxyType(
+    {
+        ToolEffect.READ: EffectRule(
+            attempts=3, requires_approval=False, may_have_happened=False
+        ),
+        ToolEffect.IDEMPOTENT_WRITE: EffectRule(
+            attempts=3, requires_approval=False, may_have_happened=True
+        ),
+        ToolEffect.NON_IDEMPOTENT_WRITE: EffectRule(
+            attempts=1, requires_approval=True, may_have_happened=True
+        ),
+        ToolEffect.UNCLASSIFIED: EffectRule(
+            attempts=1, requires_approval=True, may_have_happened=True
+        ),
+    }
+)  # fmt: skip
+
+
+@frozen
+class ToolPolicy:
+    """An application's word on one tool. ``requires_approval=None`` leaves it to the effect."""
+
+    effect: ToolEffect = field(converter=ToolEffect)
+    requires_approval: bool | None = None
+
+    @property
+    def is_approval_required(self) -> bool:
+        """Whether a person must agree before a call of this tool runs."""
+        if self.requires_approval is None:
+            return EFFECT_RULES[self.effect].requires_approval
+        return self.requires_approval
+
+
+def _read_only(policies: Mapping[str, ToolPolicy]) -> Mapping[str, ToolPolicy]:
+    return MappingProxyType(dict(policies))
+
+
+def _positive(owner: object, attribute: object, value: timedelta | None) -> None:
+    if value is not None and value <= timedelta(0):
+        raise ValueError(
+            f"interrupt_deadline must be positive, not {value}; None means no deadline"
+        )
+
+
+@frozen(kw_only=True)
+class AgentSessionOptions:
+    """How one Flow type treats its sessions. Read anew by each Step, never stored."""
+
+    tool_policies: Mapping[str, ToolPolicy] = field(factory=dict, converter=_read_only)
+    """By the tool name that the model calls."""
+    default_tool_effect: ToolEffect = field(default=ToolEffect.UNCLASSIFIED, converter=ToolEffect)
+    """For a tool with neither a policy nor a hint of its framework."""
+    interrupt_deadline: timedelta | None = field(default=None, validator=_positive)
+    """How long an approval may wait; None means for ever."""
+    max_model_calls_per_turn: int = field(default=50, validator=validators.ge(1))
+    """A turn that asks for one more fails, with a clear error."""
+    max_tool_output_bytes: int = field(default=256 * _KIB, validator=validators.ge(1))
+    """A longer tool result is cut, with a visible marker."""
+    max_user_message_bytes: int = field(default=256 * _KIB, validator=validators.ge(1))
+    """A longer user message is refused."""
+    max_response_argument_bytes: int = field(default=2 * _MIB, validator=validators.ge(1))
+    """A model response whose tool calls have more arguments fails the turn, with a clear error."""
+    event_stream_capacity_bytes: int = field(default=10 * _MIB, validator=validators.ge(1))
+    """Shared by all sessions of the Flow type."""
+
+    def resolve_tool_policy(
+        self, tool_name: str, framework_effect: ToolEffect | None = None
+    ) -> ToolPolicy:
+        """The policy of a tool: the application's, else the framework's hint, else the default."""
+        explicit = self.tool_policies.get(tool_name)
+        if explicit is not None:
+            return explicit
+        return ToolPolicy(framework_effect or self.default_tool_effect)
+
+    def user_message_refusal(self, text: str) -> str | None:
+        """Why a session would not take ``text`` from its user; None when it would."""
+        if not text.strip():
+            return "the message is blank"
+        size = size_bytes(text)
+        if size > self.max_user_message_bytes:
+            return (
+                f"the message has {size} bytes;"
+                f" max_user_message_bytes is {self.max_user_message_bytes}"
+            )
+        return None

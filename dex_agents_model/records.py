@@ -1,0 +1,196 @@
+"""What a session remembers. Status is the class, so a field exists only where it has a meaning.
+
+Data only: no rule, no wire form, no default that decides anything may live here.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar, TypeAlias
+
+from attrs import field, frozen, validators
+
+from .ids import InterruptId, ToolCallId, TurnId
+
+
+class MessageRole(StrEnum):
+    """Who speaks in a stored message."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class AgentStatus(StrEnum):
+    """What a session is doing."""
+
+    WAITING_FOR_USER_MESSAGE = "waiting_for_user_message"
+    RUNNING_MODEL = "running_model"
+    RUNNING_TOOLS = "running_tools"
+
+
+# --- usage and messages --------------------------------------------------------------------
+
+
+@frozen
+class AgentUsage:
+    """Tokens and requests, of one model call or summed over a session's committed model calls."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: AgentUsage) -> AgentUsage:
+        return AgentUsage(
+            requests=self.requests + other.requests,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+@frozen
+class FrameworkMessage:
+    """A message as the framework made it, before the session gives it a place.
+
+    ``framework_item`` is opaque and stays byte-exact; it must be text that UTF-8 can hold. The
+    other fields are for display.
+    """
+
+    role: MessageRole
+    framework_item: str
+    text: str | None = None
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+
+
+@frozen
+class AgentMessage:
+    """A stored message. Sequences start at 1 and have no gaps."""
+
+    sequence: int = field(validator=validators.ge(1))
+    turn_id: TurnId
+    role: MessageRole
+    framework_item: str
+    text: str | None = None
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+
+
+@frozen
+class AgentUserMessage:
+    """What a user said. ``message_id`` names the sending over its retries; empty means unnamed."""
+
+    text: str
+    message_id: str = ""
+
+
+# --- approvals -----------------------------------------------------------------------------
+
+
+@frozen
+class AgentInterrupt:
+    """A question that waits for a person.
+
+    ``arguments`` is shortened for display; ``arguments_digest`` names the whole text.
+    ``deadline`` is UTC in whole seconds; answers are refused from it on.
+    """
+
+    interrupt_id: InterruptId
+    turn_id: TurnId
+    tool_call_id: ToolCallId
+    tool_name: str
+    arguments: str
+    arguments_digest: str
+    deadline: datetime | None = None
+
+
+@frozen
+class AgentInterruptResolution:
+    """A person's answer. ``rejection_message`` has a meaning only without ``approved``."""
+
+    interrupt_id: InterruptId
+    approved: bool
+    rejection_message: str | None = None
+
+
+# --- the session, by status ----------------------------------------------------------------
+
+
+@frozen
+class TurnSucceeded:
+    """The turn ended with the model's final answer; ``message_count`` is what it appended."""
+
+    outcome: ClassVar = "completed"
+
+    message_count: int
+
+
+@frozen
+class TurnFailed:
+    """The turn ended without an answer."""
+
+    outcome: ClassVar = "failed"
+
+    error: str
+
+
+TurnEnd: TypeAlias = TurnSucceeded | TurnFailed
+
+
+@frozen
+class WaitingForUserMessage:
+    """No turn runs. ``last_turn`` is how the latest one ended, None before the first."""
+
+    status: ClassVar = AgentStatus.WAITING_FOR_USER_MESSAGE
+
+    turn_count: int = 0
+    message_count: int = 0
+    last_turn: TurnEnd | None = None
+
+    @property
+    def active_turn_id(self) -> None:
+        return None
+
+    @property
+    def last_turn_error(self) -> str | None:
+        return self.last_turn.error if isinstance(self.last_turn, TurnFailed) else None
+
+
+@frozen
+class _RunningTurn:
+    turn_count: int = field(validator=validators.ge(1))
+    message_count: int
+    model_calls: int
+    """Model calls of this turn whose answer was committed."""
+
+    @property
+    def active_turn_id(self) -> TurnId:
+        return TurnId.of(self.turn_count)
+
+    @property
+    def last_turn_error(self) -> None:
+        return None
+
+
+@frozen
+class RunningModel(_RunningTurn):
+    """The model is to be called, for the first time or with the results of its tool calls."""
+
+    status: ClassVar = AgentStatus.RUNNING_MODEL
+
+
+@frozen
+class RunningTools(_RunningTurn):
+    """The tool calls of the latest model response run or wait for approval."""
+
+    status: ClassVar = AgentStatus.RUNNING_TOOLS
+
+
+AgentState: TypeAlias = WaitingForUserMessage | RunningModel | RunningTools

@@ -1,0 +1,128 @@
+"""From a runnable call to its one result."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from ..calls import (
+    AgentToolCall,
+    AwaitingApproval,
+    Failed,
+    FinalCall,
+    OpenCall,
+    OutcomeUnknown,
+    Runnable,
+    Succeeded,
+)
+from ..decision import Commit, EndBranch, PutToolCall, StepDecision, ToolCallFinished, Write
+from ..effects import AttemptsExhausted, Entered, ExecuteTool, ToolRaised, ToolReturned
+from ..errors import StateCorrupt
+from ..events import EventPayload, TurnEvent
+from ..events import ToolCallFinished as ToolCallFinishedEvent
+from ..policy import EFFECT_RULES
+from ..steps import (
+    AwaitToolApproval,
+    CallSingleAttemptTool,
+    CallTool,
+    RecordToolFailure,
+    RecordToolOutcomeUnknown,
+)
+from ..text import clean_text, keep_bytes, shorten, size_bytes
+from ..views import CallView
+
+_ERROR_BYTES: Final = 8192
+
+
+def first_step(record: OpenCall) -> AwaitToolApproval | CallTool | CallSingleAttemptTool:
+    """Where a call's branch begins."""
+    match record:
+        case AwaitingApproval():
+            return AwaitToolApproval(record.turn_id, record.tool_call_id)
+        case Runnable():
+            return running_step(record)
+
+
+def running_step(record: Runnable) -> CallTool | CallSingleAttemptTool:
+    """The Step that runs a call: which one is a matter of how often it may start."""
+    if EFFECT_RULES[record.effect].attempts == 1:
+        return CallSingleAttemptTool(record.turn_id, record.tool_call_id)
+    return CallTool(record.turn_id, record.tool_call_id)
+
+
+def run_tool(
+    step: CallTool | CallSingleAttemptTool, view: CallView, on: Entered, now: datetime
+) -> ExecuteTool | StepDecision:
+    """Run what may run. A record that is already final needs neither a run nor a result."""
+    match _record(step.call, view):
+        case Runnable() as record:
+            return ExecuteTool(record)
+        case AwaitingApproval():
+            raise StateCorrupt(f"{step.call} of {step.turn} would run before its approval")
+        case _:
+            return StepDecision(next=EndBranch())
+
+
+def record_output(
+    step: CallTool | CallSingleAttemptTool, view: CallView, on: ToolReturned, now: datetime
+) -> StepDecision:
+    """The tool returned; a result beyond the limit is cut, never refused: the work is done."""
+    record = _record(step.call, view)
+    limit_bytes = view.options.max_tool_output_bytes
+    output = clean_text(on.output)
+    kept = keep_bytes(output, limit_bytes)
+    if kept == output:
+        return finish(Succeeded(record.call, output))
+    marker = (
+        f"\n[The result of {record.tool_name} was cut: {size_bytes(kept)} of"
+        f" {size_bytes(output)} bytes are kept.]"
+    )
+    return finish(Succeeded(record.call, kept + marker, output_truncated=True))
+
+
+def record_error(
+    step: CallTool | CallSingleAttemptTool, view: CallView, on: ToolRaised, now: datetime
+) -> StepDecision:
+    """The tool said that it failed: the model is told, and nothing is tried again."""
+    return finish(Failed(_record(step.call, view).call, _error(on.message)))
+
+
+def give_up(
+    step: RecordToolFailure | RecordToolOutcomeUnknown,
+    view: CallView,
+    on: AttemptsExhausted,
+    now: datetime,
+) -> StepDecision:
+    """No attempt ended: say so, and whether the work may have happened."""
+    record = _record(step.call, view)
+    if isinstance(record, FinalCall):
+        return StepDecision(next=EndBranch())
+    error = _error(on.detail or on.error_type or "the Step was given up without an error")
+    if EFFECT_RULES[record.effect].may_have_happened:
+        return finish(OutcomeUnknown(record.call, error))
+    return finish(Failed(record.call, error))
+
+
+def finish(
+    record: FinalCall, *, writes: tuple[Write, ...] = (), events: tuple[EventPayload, ...] = ()
+) -> StepDecision:
+    """The only way to make a record final; hence exactly one result per call."""
+    ended = ToolCallFinishedEvent(record.tool_call_id, record.tool_name, record.status)
+    return StepDecision(
+        commit=Commit(
+            writes=(PutToolCall(record), *writes),
+            publishes=(ToolCallFinished(record),),
+            events=tuple(TurnEvent(record.turn_id, payload) for payload in (*events, ended)),
+        ),
+        next=EndBranch(),
+    )
+
+
+def _record(call: str, view: CallView) -> AgentToolCall:
+    if view.record is None:
+        raise StateCorrupt(f"the running turn has no record of its tool call {call}")
+    return view.record
+
+
+def _error(message: str) -> str:
+    return shorten(clean_text(message), _ERROR_BYTES)

@@ -1,0 +1,38 @@
+"""The one border for text. What a session stores as text came through here; opaque framework items did not."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Final
+
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+def clean_text(text: str) -> str:
+    """``text`` with each NUL and each lone surrogate replaced by U+FFFD, and nothing else changed."""
+    return _UNSTORABLE.sub(_REPLACEMENT, text)
+
+
+def size_bytes(text: str) -> int:
+    """The length of ``text`` in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def keep_bytes(text: str, limit_bytes: int) -> str:
+    """The longest start of ``text`` that has at most ``limit_bytes`` in UTF-8; no character is split."""
+    if size_bytes(text) <= limit_bytes:
+        return text
+    return text.encode("utf-8", "surrogatepass")[:limit_bytes].decode("utf-8", "ignore")
+
+
+def shorten(text: str, limit_bytes: int) -> str:
+    """``text`` cut to ``limit_bytes`` with a visible marker behind the cut, or as it is when it fits."""
+    kept = keep_bytes(text, limit_bytes)
+    return text if kept == text else f"{kept}... [{size_bytes(text)} bytes in full]"
+
+
+def digest(text: str) -> str:
+    """``sha256:<hex>`` of ``text`` in UTF-8: what an approver names to say which arguments were seen."""
+    return "sha256:" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
