@@ -1,42 +1,73 @@
 """How records lie in storage: one small entry each, and text that is too long for it in parts beside it.
 
-An engine moves whole entries in frames of limited size; no entry here exceeds `PART_BYTES` by more
-than its JSON escapes. Both ports store through this file, so both have the same keys.
+An engine moves whole entries in frames of limited size. An entry keeps the start of a text that lies
+apart, so that whoever only shows or names a record need not load its parts. Both ports store
+through this file, so both have the same keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, cast
+from typing import Final, TypedDict, cast
 
 from attrs import frozen
 
-from .calls import AgentToolCall, FinalCall
+from .calls import AgentToolCall, FinalCall, ToolCallStatus
 from .errors import StateCorrupt
 from .records import AgentMessage
-from .text import size_bytes
+from .text import shorten, size_bytes
 from .wire import JsonData, dump, load
 
 PART_BYTES: Final = 1024 * 1024
-INLINE_BYTES: Final = 64 * 1024
+INLINE_CALL_TEXT_BYTES: Final = 4 * 1024
+INLINE_MESSAGE_TEXT_BYTES: Final = 64 * 1024
 _PART_CHARACTERS: Final = PART_BYTES // 4
+_START_BYTES: Final = 4 * 1024
 _MESSAGE_TEXTS: Final = ("framework_item", "text")
 _CALL_TEXTS: Final = ("arguments", "output")
+_CALL: Final = cast("type[AgentToolCall]", AgentToolCall)
+
+
+class _TextApart(TypedDict):
+    parts: list[str]
+    start: str
 
 
 @frozen
 class Entry:
-    """One entry of a map as it is stored: a record's JSON data, long texts replaced by their part keys."""
+    """One entry of a map as it is stored: a record's JSON data, with its long texts apart."""
 
     data: Mapping[str, JsonData]
 
     def part_keys(self) -> tuple[str, ...]:
-        """The keys of all parts that this entry needs, in no order that matters."""
-        found: list[str] = []
-        for value in self.data.values():
-            if isinstance(value, dict) and "parts" in value:
-                found += cast("list[str]", value["parts"])
-        return tuple(found)
+        """The keys of all parts that belong to this entry."""
+        return tuple(key for text in self._apart().values() for key in text["parts"])
+
+    def joined(self, parts: Mapping[str, str]) -> dict[str, JsonData]:
+        """The record's data, whole.
+
+        Raises:
+            StateCorrupt: ``parts`` lacks one that belongs to this entry.
+        """
+        missing = [key for key in self.part_keys() if key not in parts]
+        if missing:
+            raise StateCorrupt(f"the parts {missing} of a stored record are missing")
+        whole = {
+            name: "".join(parts[key] for key in text["parts"])
+            for name, text in self._apart().items()
+        }
+        return {**self.data, **whole}
+
+    def shortened(self) -> dict[str, JsonData]:
+        """The record's data, of each text that lies apart only its start."""
+        return {**self.data, **{name: text["start"] for name, text in self._apart().items()}}
+
+    def _apart(self) -> Mapping[str, _TextApart]:
+        return {
+            name: cast("_TextApart", value)
+            for name, value in self.data.items()
+            if isinstance(value, dict) and "parts" in value
+        }
 
 
 @frozen
@@ -54,17 +85,24 @@ def message_key(sequence: int) -> str:
 
 def lay_message(message: AgentMessage) -> Laid:
     """``message`` for storage."""
-    return _lay(dump(message, AgentMessage), message_key(message.sequence), _MESSAGE_TEXTS)
+    return _lay(
+        dump(message, AgentMessage),
+        message_key(message.sequence),
+        _MESSAGE_TEXTS,
+        INLINE_MESSAGE_TEXT_BYTES,
+    )
 
 
 def read_message(entry: Entry, parts: Mapping[str, str]) -> AgentMessage:
     """The message that `lay_message` laid."""
-    return load(_joined(entry, parts), AgentMessage)
+    return load(entry.joined(parts), AgentMessage)
 
 
 def lay_tool_call(record: AgentToolCall) -> Laid:
     """``record`` for storage. The arguments of a final call were stored while it was open."""
-    laid = _lay(dump(record, AgentToolCall), record.tool_call_id, _CALL_TEXTS)
+    laid = _lay(
+        dump(record, AgentToolCall), record.tool_call_id, _CALL_TEXTS, INLINE_CALL_TEXT_BYTES
+    )
     if not isinstance(record, FinalCall):
         return laid
     prefix = _prefix("arguments", record.tool_call_id)
@@ -74,14 +112,32 @@ def lay_tool_call(record: AgentToolCall) -> Laid:
 
 
 def read_tool_call(entry: Entry, parts: Mapping[str, str]) -> AgentToolCall:
-    """The record that `lay_tool_call` laid."""
-    shape = cast("type[AgentToolCall]", AgentToolCall)
-    return load(_joined(entry, parts), shape)
+    """The record that `lay_tool_call` laid, whole."""
+    return load(entry.joined(parts), _CALL)
+
+
+def read_shortened_tool_call(entry: Entry) -> AgentToolCall:
+    """The record that `lay_tool_call` laid, its long texts shortened: to show or to name, never to store."""
+    return load(entry.shortened(), _CALL)
+
+
+def is_final(entry: Entry) -> bool:
+    """Whether the stored tool call has its one result."""
+    return entry.data.get("status") not in (
+        ToolCallStatus.AWAITING_APPROVAL,
+        ToolCallStatus.RUNNABLE,
+    )
 
 
 def lay_run_state(run_state: str) -> Mapping[str, str]:
     """``run_state`` in parts by key."""
-    return {f"{number:06d}": part for number, part in enumerate(_split(run_state))}
+    parts = tuple(_split(run_state))
+    return dict(zip(run_state_keys(len(parts)), parts, strict=True))
+
+
+def run_state_keys(count: int) -> tuple[str, ...]:
+    """The keys of a run state that lies in ``count`` parts."""
+    return tuple(f"{number:06d}" for number in range(count))
 
 
 def read_run_state(parts: Mapping[str, str]) -> str | None:
@@ -89,32 +145,20 @@ def read_run_state(parts: Mapping[str, str]) -> str | None:
     return "".join(parts[key] for key in sorted(parts)) if parts else None
 
 
-def _lay(data: dict[str, JsonData], owner: str, texts: tuple[str, ...]) -> Laid:
+def _lay(data: dict[str, JsonData], owner: str, texts: tuple[str, ...], inline_bytes: int) -> Laid:
     parts: dict[str, str] = {}
     for name in texts:
         text = data.get(name)
-        if not isinstance(text, str) or size_bytes(text) <= INLINE_BYTES:
+        if not isinstance(text, str) or size_bytes(text) <= inline_bytes:
             continue
         keyed = {f"{_prefix(name, owner)}{n:06d}": part for n, part in enumerate(_split(text))}
         parts |= keyed
-        data[name] = {"parts": list[JsonData](keyed)}
+        data[name] = {"parts": list[JsonData](keyed), "start": shorten(text, _START_BYTES)}
     return Laid(Entry(data), parts)
 
 
 def _prefix(name: str, owner: str) -> str:
     return f"{owner}.{name}."
-
-
-def _joined(entry: Entry, parts: Mapping[str, str]) -> dict[str, JsonData]:
-    data = dict(entry.data)
-    for name, value in entry.data.items():
-        if isinstance(value, dict) and "parts" in value:
-            keys = cast("list[str]", value["parts"])
-            missing = [key for key in keys if key not in parts]
-            if missing:
-                raise StateCorrupt(f"the parts {missing} of a stored {name} are missing")
-            data[name] = "".join(parts[key] for key in keys)
-    return data
 
 
 def _split(text: str) -> Iterator[str]:

@@ -7,12 +7,18 @@ from hashlib import sha256
 from typing import Final
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def clean_text(text: str) -> str:
     """``text`` with each NUL and each lone surrogate replaced by U+FFFD, and nothing else changed."""
     return _UNSTORABLE.sub(_REPLACEMENT, text)
+
+
+def is_storable(text: str) -> bool:
+    """Whether ``text`` can be stored byte-exact: it holds no lone surrogate."""
+    return _SURROGATE.search(text) is None
 
 
 def size_bytes(text: str) -> int:

@@ -40,14 +40,14 @@ class TurnView(SessionView):
 
 @frozen(kw_only=True)
 class TurnRecordsView(SessionView):
-    """The running turn without its messages: records in model order."""
+    """The running turn without its messages: records in model order, their long texts shortened."""
 
     tool_calls: tuple[AgentToolCall, ...]
 
 
 @frozen(kw_only=True)
 class CallView(SessionView):
-    """One tool call's own record; None once the turn has cleared it."""
+    """One tool call's own record, whole while it is open; None once the turn has cleared it."""
 
     record: AgentToolCall | None
 
@@ -82,7 +82,7 @@ class MessagesView(SessionView):
 
 @frozen(kw_only=True)
 class SnapshotView(MessagesView):
-    """All that a user interface shows of a session."""
+    """All that a user interface shows of a session; long texts of tool calls are shortened."""
 
     usage: AgentUsage
     interrupts: tuple[AgentInterrupt, ...]

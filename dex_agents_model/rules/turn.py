@@ -50,7 +50,7 @@ from ..records import (
     WaitingForUserMessage,
 )
 from ..steps import AwaitUserMessage, ResumeTurn, RunModel, StartAgentSession
-from ..text import clean_text, size_bytes
+from ..text import clean_text, is_storable, size_bytes
 from ..views import SessionView, TurnRecordsView, TurnView
 from ..waits import ForToolResults, ForUserMessage
 from .approval import interrupt_for
@@ -222,6 +222,10 @@ def _running_model(view: TurnView) -> RunningModel:
 
 
 def _placed(message: FrameworkMessage, sequence: int, turn: TurnId) -> AgentMessage:
+    if not is_storable(message.framework_item):
+        raise ContractBroken(
+            f"a message of the role {message.role} holds text that UTF-8 cannot hold"
+        )
     return AgentMessage(
         sequence=sequence,
         turn_id=turn,
@@ -234,8 +238,8 @@ def _placed(message: FrameworkMessage, sequence: int, turn: TurnId) -> AgentMess
 
 
 def _opened(on: ToolCallsRequested, view: TurnView) -> tuple[OpenCall, ...]:
-    if not on.framework_run_state:
-        raise ContractBroken("the runner asked for tools without a run state to go on from")
+    if not on.framework_run_state or not is_storable(on.framework_run_state):
+        raise ContractBroken("the runner asked for tools without a run state that can be stored")
     if not on.tool_calls:
         raise ContractBroken("the runner asked for tools without naming a call")
     state = _running_model(view)
