@@ -1,0 +1,1 @@
+"""Every rule by example, through `react`, `await_conditions` and `answer`: whole decisions are compared."""

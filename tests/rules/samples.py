@@ -1,0 +1,93 @@
+"""The session that the examples speak of: its second turn runs. Builders only; no claim may live here."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+from attrs import fields
+
+from dex_agents_model.calls import AgentToolCall, RequestedToolCall, ToolEffect
+from dex_agents_model.events import EventPayload, TurnEvent
+from dex_agents_model.ids import SessionId, ToolCallId, TurnId
+from dex_agents_model.policy import AgentSessionOptions
+from dex_agents_model.records import (
+    AgentMessage,
+    AgentUsage,
+    MessageRole,
+    RunningModel,
+    RunningTools,
+    TurnSucceeded,
+    WaitingForUserMessage,
+)
+from dex_agents_model.views import SessionView
+
+V = TypeVar("V", bound=SessionView)
+
+NOW: Final = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+SESSION: Final = SessionId("session-1")
+TURN: Final = TurnId("turn-2")
+NEXT_TURN: Final = TurnId("turn-3")
+
+IDLE: Final = WaitingForUserMessage(turn_count=2, message_count=3, last_turn=TurnSucceeded(1))
+CALLING: Final = RunningModel(turn_count=2, message_count=3, model_calls=0)
+USING_TOOLS: Final = RunningTools(turn_count=2, message_count=3, model_calls=1)
+
+MESSAGES: Final = tuple(
+    AgentMessage(sequence, TurnId(turn), role, f"<{sequence}>", f"text {sequence}")
+    for sequence, turn, role in (
+        (1, "turn-1", MessageRole.USER),
+        (2, "turn-1", MessageRole.ASSISTANT),
+        (3, "turn-2", MessageRole.USER),
+    )
+)
+
+_FIELDS: Final[dict[str, object]] = {
+    "session_id": SESSION,
+    "options": AgentSessionOptions(),
+    "state": CALLING,
+    "usage": AgentUsage(requests=3, input_tokens=30, output_tokens=3),
+    "messages": MESSAGES,
+    "run_state": None,
+    "tool_calls": (),
+    "record": None,
+    "interrupts": (),
+    "taken_request_ids": (),
+    "queued_message_count": 0,
+}
+
+
+def view(kind: type[V], **changes: object) -> V:
+    """A view of the session; ``changes`` are fields of it that differ."""
+    values: dict[str, Any] = {f.name: _FIELDS[f.name] for f in fields(kind)}
+    return kind(**{**values, **changes})
+
+
+def call(
+    name: str = "a",
+    effect: ToolEffect = ToolEffect.READ,
+    *,
+    order: int = 0,
+    arguments: str = "{}",
+    requires_approval: bool = False,
+) -> RequestedToolCall:
+    """The call ``name`` of the running turn."""
+    return RequestedToolCall(
+        turn_id=TURN,
+        tool_call_id=ToolCallId(name),
+        tool_name=f"tool_{name}",
+        arguments=arguments,
+        effect=effect,
+        requires_approval=requires_approval,
+        deferral_order=order,
+    )
+
+
+def call_view(kind: type[V], record: AgentToolCall | None, **changes: object) -> V:
+    """A view of one call, while the turn's tools run."""
+    return view(kind, **{"state": USING_TOOLS, "record": record, **changes})
+
+
+def told(*payloads: EventPayload) -> tuple[TurnEvent, ...]:
+    """Events about the running turn."""
+    return tuple(TurnEvent(TURN, payload) for payload in payloads)

@@ -1,0 +1,232 @@
+"""From a runnable call to its one result."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from dex_agents_model.calls import (
+    AgentToolCall,
+    AwaitingApproval,
+    Failed,
+    FinalCall,
+    OutcomeUnknown,
+    Rejected,
+    Runnable,
+    Succeeded,
+    ToolEffect,
+)
+from dex_agents_model.decision import (
+    Commit,
+    EndBranch,
+    PutToolCall,
+    StepDecision,
+    ToolCallFinished,
+)
+from dex_agents_model.effects import (
+    AttemptsExhausted,
+    Entered,
+    ExecuteTool,
+    ToolRaised,
+    ToolReturned,
+)
+from dex_agents_model.errors import StateCorrupt
+from dex_agents_model.events import ToolCallFinished as ToolCallFinishedEvent
+from dex_agents_model.ids import ToolCallId
+from dex_agents_model.policy import AgentSessionOptions
+from dex_agents_model.steps import (
+    CallSingleAttemptTool,
+    CallTool,
+    RecordToolFailure,
+    RecordToolOutcomeUnknown,
+)
+from dex_agents_model.table import react
+from dex_agents_model.views import CallView
+
+from .cases import Case, Reacts, claim_of
+from .samples import NOW, TURN, call, call_view, told
+
+A: Final = ToolCallId("a")
+CALL_TOOL: Final = CallTool(TURN, A)
+CALL_SINGLE: Final = CallSingleAttemptTool(TURN, A)
+LOST_RETRIED: Final = RecordToolFailure(TURN, A)
+LOST_SINGLE: Final = RecordToolOutcomeUnknown(TURN, A)
+RUNNING_STEPS: Final = (CALL_TOOL, CALL_SINGLE)
+ENDED_BRANCH: Final = StepDecision(next=EndBranch())
+
+READ: Final = call("a")
+SINGLE: Final = call("a", ToolEffect.NON_IDEMPOTENT_WRITE)
+FINAL: Final[tuple[FinalCall, ...]] = (
+    Succeeded(READ, "found"),
+    Rejected(READ, "no"),
+    Failed(READ, "broken"),
+    OutcomeUnknown(READ, "lost"),
+)
+
+
+def finished(record: FinalCall) -> StepDecision:
+    """The record is stored, its one result published, and its branch is over."""
+    return StepDecision(
+        commit=Commit(
+            writes=(PutToolCall(record),),
+            publishes=(ToolCallFinished(record),),
+            events=told(
+                ToolCallFinishedEvent(record.tool_call_id, record.tool_name, record.status)
+            ),
+        ),
+        next=EndBranch(),
+    )
+
+
+RUNS = tuple(
+    Reacts(
+        f"run_tool__runs_what_may_run_in_{type(step).__name__}",
+        step,
+        call_view(CallView, Runnable(requested)),
+        Entered(),
+        ExecuteTool(Runnable(requested)),
+    )
+    for step, requested in ((CALL_TOOL, READ), (CALL_SINGLE, SINGLE))
+)
+LEFT_ALONE = tuple(
+    Reacts(
+        f"run_tool__neither_runs_nor_publishes_what_{record.status}_in_{type(step).__name__}",
+        step,
+        call_view(CallView, record),
+        Entered(),
+        ENDED_BRANCH,
+    )
+    for step in RUNNING_STEPS
+    for record in FINAL
+)
+
+FOUR_BYTES: Final = AgentSessionOptions(max_tool_output_bytes=4)
+
+
+def cut(kept: str, kept_bytes: int, bytes_in_full: int) -> str:
+    return (
+        f"{kept}\n[The result of tool_a was cut: {kept_bytes} of {bytes_in_full} bytes are kept.]"
+    )
+
+
+OUTPUTS = tuple(
+    Reacts(
+        f"record_output__{claim}_in_{type(step).__name__}",
+        step,
+        call_view(CallView, Runnable(READ), options=FOUR_BYTES),
+        ToolReturned(output),
+        finished(Succeeded(READ, stored, output_truncated=truncated)),
+    )
+    for step in RUNNING_STEPS
+    for claim, output, stored, truncated in (
+        ("keeps_a_result", "ok", "ok", False),
+        ("keeps_an_empty_result", "", "", False),
+        ("keeps_a_result_of_just_the_limit", "\U0001f600", "\U0001f600", False),
+        ("cuts_a_longer_one_with_a_marker", "12345", cut("1234", 4, 5), True),
+        ("cuts_between_characters", "12\u20ac4", cut("12", 2, 6), True),
+        ("cleans_before_it_measures", "1\x00", "1\ufffd", False),
+        ("cuts_what_grew_by_cleaning", "12\ud800", cut("12", 2, 5), True),
+    )
+)
+NOTHING_KEPT = Reacts(
+    "record_output__keeps_nothing_when_the_first_character_is_too_long",
+    CALL_TOOL,
+    call_view(
+        CallView, Runnable(READ), options=AgentSessionOptions(max_tool_output_bytes=3)
+    ),
+    ToolReturned("\U0001f600"),
+    finished(Succeeded(READ, cut("", 0, 4), output_truncated=True)),
+)  # fmt: skip
+
+LONG_ERROR: Final = "x" * 8193
+ERRORS = tuple(
+    Reacts(
+        f"record_error__{claim}_in_{type(step).__name__}",
+        step,
+        call_view(CallView, Runnable(READ)),
+        ToolRaised(message),
+        finished(Failed(READ, stored)),
+    )
+    for step in RUNNING_STEPS
+    for claim, message, stored in (
+        ("tells_the_model", "no such order", "no such order"),
+        ("cleans_the_message", "\x00\udc00", "\ufffd\ufffd"),
+        ("shortens_a_long_message", LONG_ERROR, LONG_ERROR[:8192] + "... [8193 bytes in full]"),
+    )
+)
+
+NO_ERROR: Final = "the Step was given up without an error"
+GIVEN_UP = tuple(
+    Reacts(
+        f"give_up__{claim}",
+        step,
+        call_view(CallView, Runnable(call("a", effect))),
+        AttemptsExhausted("lost", "TimeoutError"),
+        finished(ended(call("a", effect), "lost")),
+    )
+    for claim, step, effect, ended in (
+        ("fails_a_read", LOST_RETRIED, ToolEffect.READ, Failed),
+        ("does_not_know_of_an_idempotent_write", LOST_RETRIED, ToolEffect.IDEMPOTENT_WRITE, OutcomeUnknown),
+        ("does_not_know_of_a_write", LOST_SINGLE, ToolEffect.NON_IDEMPOTENT_WRITE, OutcomeUnknown),
+        ("does_not_know_of_an_unclassified_call", LOST_SINGLE, ToolEffect.UNCLASSIFIED, OutcomeUnknown),
+    )
+)  # fmt: skip
+GIVEN_UP_WITH_FEW_WORDS = tuple(
+    Reacts(
+        f"give_up__{claim}",
+        LOST_RETRIED,
+        call_view(CallView, Runnable(READ)),
+        lost,
+        finished(Failed(READ, error)),
+    )
+    for claim, lost, error in (
+        ("names_an_error_without_words", AttemptsExhausted("", "TimeoutError"), "TimeoutError"),
+        ("says_that_it_knows_no_error", AttemptsExhausted(""), "the Step was given up without an error"),
+        ("cleans_the_error", AttemptsExhausted("\x00"), "\ufffd"),
+        ("shortens_the_error", AttemptsExhausted(LONG_ERROR), LONG_ERROR[:8192] + "... [8193 bytes in full]"),
+    )
+)  # fmt: skip
+GIVEN_UP_TOO_LATE = tuple(
+    Reacts(
+        f"give_up__publishes_nothing_for_what_{record.status}_in_{type(step).__name__}",
+        step,
+        call_view(CallView, record),
+        AttemptsExhausted("lost"),
+        ENDED_BRANCH,
+    )
+    for step in (LOST_RETRIED, LOST_SINGLE)
+    for record in FINAL
+)
+
+CASES: tuple[Case, ...] = (
+    *RUNS,
+    *LEFT_ALONE,
+    *OUTPUTS,
+    NOTHING_KEPT,
+    *ERRORS,
+    *GIVEN_UP,
+    *GIVEN_UP_WITH_FEW_WORDS,
+    *GIVEN_UP_TOO_LATE,
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=claim_of)
+def test_tools(case: Case) -> None:
+    assert case.result() == case.then
+
+
+@pytest.mark.parametrize("step", RUNNING_STEPS, ids=lambda step: type(step).__name__)
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (AwaitingApproval(READ), "a of turn-2 would run before its approval"),
+        (None, "the running turn has no record of its tool call a"),
+    ],
+    ids=["awaiting approval", "without a record"],
+)
+def test_run_tool__refuses_what_may_not_run(
+    step: CallTool | CallSingleAttemptTool, record: AgentToolCall | None, message: str
+) -> None:
+    with pytest.raises(StateCorrupt, match=message):
+        react(step, call_view(CallView, record), Entered(), NOW)

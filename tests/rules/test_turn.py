@@ -1,0 +1,574 @@
+"""How a turn begins, asks for tools, goes on and completes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from attrs import evolve
+
+from dex_agents_model.calls import (
+    AwaitingApproval,
+    Rejected,
+    RequestedToolCall,
+    Runnable,
+    Succeeded,
+    ToolEffect,
+)
+from dex_agents_model.decision import (
+    AppendMessages,
+    AppendUserMessage,
+    ClearTurn,
+    Commit,
+    GoTo,
+    PutToolCall,
+    SetInterrupts,
+    SetRunState,
+    SetState,
+    SetUsage,
+    StepDecision,
+    WaitDecision,
+)
+from dex_agents_model.effects import (
+    CallModel,
+    DeferredToolCall,
+    Entered,
+    Occurrence,
+    ToolCallsRequested,
+    ToolResultsArrived,
+    TurnCompleted,
+    UserSpoke,
+)
+from dex_agents_model.errors import ContractBroken, StateCorrupt
+from dex_agents_model.events import (
+    ToolCallDeferred,
+    TurnCompletedEvent,
+    TurnEvent,
+    TurnFailedEvent,
+    TurnStarted,
+    UsageRecorded,
+)
+from dex_agents_model.ids import InterruptId, ToolCallId, TurnId
+from dex_agents_model.policy import AgentSessionOptions, ToolPolicy
+from dex_agents_model.records import (
+    AgentInterrupt,
+    AgentMessage,
+    AgentUsage,
+    AgentUserMessage,
+    FrameworkMessage,
+    MessageRole,
+    RunningModel,
+    RunningTools,
+    TurnFailed,
+    TurnSucceeded,
+    WaitingForUserMessage,
+)
+from dex_agents_model.steps import (
+    AwaitToolApproval,
+    AwaitUserMessage,
+    CallSingleAttemptTool,
+    CallTool,
+    ResumeTurn,
+    RunModel,
+    StartAgentSession,
+    Step,
+)
+from dex_agents_model.table import react
+from dex_agents_model.text import digest
+from dex_agents_model.views import SessionView, StepView, TurnRecordsView, TurnView
+from dex_agents_model.waits import ForToolResults, ForUserMessage
+
+from .cases import Case, Reacts, Waits, claim_of
+from .samples import (
+    CALLING,
+    IDLE,
+    MESSAGES,
+    NEXT_TURN,
+    NOW,
+    TURN,
+    USING_TOOLS,
+    call,
+    told,
+    view,
+)
+
+USED = AgentUsage(requests=1, input_tokens=12, output_tokens=4)
+SUM = AgentUsage(requests=4, input_tokens=42, output_tokens=7)
+RUN = RunModel(TURN)
+OPEN_READ = Runnable(call("a"))
+ENDED = (Succeeded(call("a"), "found"), Rejected(call("b", order=1), "no"))
+
+
+def deferred(requested: RequestedToolCall) -> DeferredToolCall:
+    """``requested`` as a runner reports it."""
+    return DeferredToolCall(
+        requested.tool_call_id,
+        requested.tool_name,
+        requested.arguments,
+        ToolPolicy(requested.effect, requested.requires_approval),
+    )
+
+
+def requests(*calls: RequestedToolCall) -> ToolCallsRequested:
+    return ToolCallsRequested("state", tuple(map(deferred, calls)), USED)
+
+
+def announced(requested: RequestedToolCall) -> ToolCallDeferred:
+    return ToolCallDeferred(
+        requested.tool_call_id, requested.tool_name, requested.effect, requested.requires_approval
+    )
+
+
+EMPTY = StepDecision(
+    commit=Commit(
+        writes=(SetState(WaitingForUserMessage()), SetUsage(AgentUsage()), SetInterrupts(()))
+    ),
+    next=GoTo((AwaitUserMessage(),)),
+)
+
+
+def first_turn(text: str) -> StepDecision:
+    return StepDecision(
+        commit=Commit(
+            writes=(
+                SetState(RunningModel(turn_count=1, message_count=1, model_calls=0)),
+                SetUsage(AgentUsage()),
+                SetInterrupts(()),
+                AppendUserMessage(1, TurnId("turn-1"), text),
+            ),
+            events=(TurnEvent(TurnId("turn-1"), TurnStarted(1)),),
+        ),
+        next=GoTo((RunModel(TurnId("turn-1")),)),
+    )
+
+
+def next_turn(text: str) -> StepDecision:
+    return StepDecision(
+        commit=Commit(
+            writes=(
+                SetState(RunningModel(turn_count=3, message_count=4, model_calls=0)),
+                AppendUserMessage(4, NEXT_TURN, text),
+            ),
+            events=(TurnEvent(NEXT_TURN, TurnStarted(4)),),
+        ),
+        next=GoTo((RunModel(NEXT_TURN),)),
+    )
+
+
+STARTS = tuple(
+    Reacts(
+        f"start_session__{claim}",
+        StartAgentSession(None if text is None else AgentUserMessage(text)),
+        view(SessionView, state=None),
+        Entered(),
+        then,
+    )
+    for claim, text, then in (
+        ("waits_without_a_first_message", None, EMPTY),
+        ("starts_no_turn_with_an_empty_first_message", "", EMPTY),
+        ("starts_no_turn_with_a_blank_first_message", " \n\t\u00a0", EMPTY),
+        ("begins_turn_1_with_its_first_message", " hello ", first_turn(" hello ")),
+        ("cleans_its_first_message", "a\x00b\ud800", first_turn("a\ufffdb\ufffd")),
+    )
+)
+
+BEGINNINGS = tuple(
+    Reacts(
+        f"begin_turn__{claim}",
+        AwaitUserMessage(),
+        view(SessionView, state=state),
+        UserSpoke(AgentUserMessage(text, "message-9")),
+        next_turn(stored),
+    )
+    for claim, state, text, stored in (
+        ("takes_the_next_number_and_sequence", IDLE, "hello", "hello"),
+        ("forgets_the_error_of_the_turn_before", WaitingForUserMessage(2, 3, TurnFailed("x")), "again", "again"),
+        ("cleans_the_message", IDLE, "\udfff\U0001f600\x00", "\ufffd\U0001f600\ufffd"),
+    )
+)  # fmt: skip
+
+ENDS = tuple(
+    Waits(
+        f"wait_for_user_message__{claim}",
+        AwaitUserMessage(),
+        view(SessionView, state=WaitingForUserMessage(2, 3, last_turn)),
+        WaitDecision(commit=Commit(events=events), wait=ForUserMessage()),
+    )
+    for claim, last_turn, events in (
+        ("tells_nothing_before_the_first_turn", None, ()),
+        ("tells_that_the_turn_completed", TurnSucceeded(5), told(TurnCompletedEvent(5))),
+        ("tells_that_the_turn_failed", TurnFailed("lost"), told(TurnFailedEvent("lost"))),
+    )
+)
+
+LIMITED = AgentSessionOptions(max_model_calls_per_turn=2)
+MODEL_CALLS = (
+    Reacts(
+        "call_the_model__gives_all_messages_and_no_run_state_at_first",
+        RUN,
+        view(TurnView),
+        Entered(),
+        CallModel(TURN, MESSAGES, None, ()),
+    ),
+    Reacts(
+        "call_the_model__goes_on_with_run_state_and_results",
+        RUN,
+        view(TurnView, state=RunningModel(2, 3, 1), run_state="state", tool_calls=ENDED),
+        Entered(),
+        CallModel(TURN, MESSAGES, "state", ENDED),
+    ),
+    Reacts(
+        "call_the_model__makes_the_last_call_that_is_allowed",
+        RUN,
+        view(TurnView, state=RunningModel(2, 3, 1), options=LIMITED),
+        Entered(),
+        CallModel(TURN, MESSAGES, None, ()),
+    ),
+    Reacts(
+        "call_the_model__fails_a_turn_that_has_used_up_its_calls",
+        RUN,
+        view(TurnView, state=RunningModel(2, 3, 2), options=LIMITED, tool_calls=ENDED[1:]),
+        Entered(),
+        StepDecision(
+            commit=Commit(
+                writes=(
+                    SetState(
+                        WaitingForUserMessage(
+                            2,
+                            3,
+                            TurnFailed(
+                                "the turn made 2 model calls without a final answer;"
+                                " max_model_calls_per_turn is 2"
+                            ),
+                        )
+                    ),
+                    ClearTurn(),
+                )
+            ),
+            next=GoTo((AwaitUserMessage(),)),
+        ),
+    ),
+)
+
+
+def completed(*messages: AgentMessage) -> StepDecision:
+    return StepDecision(
+        commit=Commit(
+            writes=(
+                SetState(WaitingForUserMessage(2, 3 + len(messages), TurnSucceeded(len(messages)))),
+                SetUsage(SUM),
+                AppendMessages(messages),
+                ClearTurn(),
+            ),
+            events=told(UsageRecorded(USED, SUM)),
+        ),
+        next=GoTo((AwaitUserMessage(),)),
+    )
+
+
+COMPLETIONS = tuple(
+    Reacts(
+        f"complete_turn__{claim}",
+        RUN,
+        view(TurnView, state=RunningModel(2, 3, 1), run_state="state", tool_calls=ENDED),
+        TurnCompleted(new_messages, USED),
+        then,
+    )
+    for claim, new_messages, then in (
+        (
+            "stores_the_whole_turn_in_order_and_clears_it",
+            (
+                FrameworkMessage(MessageRole.ASSISTANT, "<i>", None, "a", "tool_a"),
+                FrameworkMessage(MessageRole.TOOL, "<j>", "found", "a", "tool_a"),
+                FrameworkMessage(MessageRole.ASSISTANT, "<k>", "It is there."),
+            ),
+            completed(
+                AgentMessage(4, TURN, MessageRole.ASSISTANT, "<i>", None, "a", "tool_a"),
+                AgentMessage(5, TURN, MessageRole.TOOL, "<j>", "found", "a", "tool_a"),
+                AgentMessage(6, TURN, MessageRole.ASSISTANT, "<k>", "It is there."),
+            ),
+        ),
+        ("accepts_an_answer_without_items", (), completed()),
+        (
+            "cleans_the_text_and_leaves_the_item_as_it_is",
+            (FrameworkMessage(MessageRole.ASSISTANT, "<\x00>", "\x00\ud800"),),
+            completed(AgentMessage(4, TURN, MessageRole.ASSISTANT, "<\x00>", "\ufffd\ufffd")),
+        ),
+        (
+            "stores_an_empty_text_as_such",
+            (FrameworkMessage(MessageRole.ASSISTANT, "<>", ""),),
+            completed(AgentMessage(4, TURN, MessageRole.ASSISTANT, "<>", "")),
+        ),
+    )
+)
+
+READ = call("a")
+IDEMPOTENT = call("b", ToolEffect.IDEMPOTENT_WRITE, order=1)
+SINGLE = call("c", ToolEffect.NON_IDEMPOTENT_WRITE, order=2)
+ASKED = call("d", ToolEffect.READ, order=3, arguments='{"n": 1}', requires_approval=True)
+QUESTION = AgentInterrupt(
+    InterruptId("turn-2.d"), TURN, ToolCallId("d"), "tool_d", '{"n": 1}', digest('{"n": 1}')
+)
+FAN_OUTS = (
+    Reacts(
+        "fan_out_tool_calls__gives_each_call_the_step_of_its_effect_in_model_order",
+        RUN,
+        view(TurnView),
+        requests(READ, IDEMPOTENT, SINGLE, ASKED),
+        StepDecision(
+            commit=Commit(
+                writes=(
+                    SetState(RunningTools(2, 3, 1)),
+                    SetUsage(SUM),
+                    SetRunState("state"),
+                    PutToolCall(Runnable(READ)),
+                    PutToolCall(Runnable(IDEMPOTENT)),
+                    PutToolCall(Runnable(SINGLE)),
+                    PutToolCall(AwaitingApproval(ASKED)),
+                    SetInterrupts((QUESTION,)),
+                ),
+                events=told(
+                    UsageRecorded(USED, SUM), *map(announced, (READ, IDEMPOTENT, SINGLE, ASKED))
+                ),
+            ),
+            next=GoTo(
+                (
+                    CallTool(TURN, ToolCallId("a")),
+                    CallTool(TURN, ToolCallId("b")),
+                    CallSingleAttemptTool(TURN, ToolCallId("c")),
+                    AwaitToolApproval(TURN, ToolCallId("d")),
+                    ResumeTurn(TURN, 4),
+                )
+            ),
+        ),
+    ),
+    Reacts(
+        "fan_out_tool_calls__counts_on_over_the_model_calls_of_a_turn",
+        RUN,
+        view(TurnView, state=RunningModel(2, 3, 4), run_state="old", tool_calls=ENDED),
+        requests(call("e")),
+        StepDecision(
+            commit=Commit(
+                writes=(
+                    SetState(RunningTools(2, 3, 5)),
+                    SetUsage(SUM),
+                    SetRunState("state"),
+                    PutToolCall(Runnable(call("e", order=2))),
+                ),
+                events=told(UsageRecorded(USED, SUM), announced(call("e"))),
+            ),
+            next=GoTo((CallTool(TURN, ToolCallId("e")), ResumeTurn(TURN, 1))),
+        ),
+    ),
+    Reacts(
+        "fan_out_tool_calls__cleans_names_ids_and_arguments",
+        RUN,
+        view(TurnView),
+        ToolCallsRequested(
+            "state", (DeferredToolCall("\x00", "\ud800", '"\x00"', ToolPolicy(ToolEffect.READ)),), USED
+        ),
+        StepDecision(
+            commit=Commit(
+                writes=(
+                    SetState(RunningTools(2, 3, 1)),
+                    SetUsage(SUM),
+                    SetRunState("state"),
+                    PutToolCall(
+                        Runnable(evolve(call("\ufffd", arguments='"\ufffd"'), tool_name="\ufffd"))
+                    ),
+                ),
+                events=told(
+                    UsageRecorded(USED, SUM),
+                    ToolCallDeferred(ToolCallId("\ufffd"), "\ufffd", ToolEffect.READ, False),
+                ),
+            ),
+            next=GoTo((CallTool(TURN, ToolCallId("\ufffd")), ResumeTurn(TURN, 1))),
+        ),
+    ),
+)  # fmt: skip
+
+TIGHT = AgentSessionOptions(max_response_argument_bytes=6)
+SIX_BYTES = '"\u00e9\u00e9"'
+FAN_OUTS_WITHIN_BOUNDS = (
+    Reacts(
+        "fan_out_tool_calls__takes_arguments_up_to_the_limit",
+        RUN,
+        view(TurnView, options=TIGHT),
+        requests(call("a", arguments=SIX_BYTES)),
+        StepDecision(
+            commit=Commit(
+                writes=(
+                    SetState(RunningTools(2, 3, 1)),
+                    SetUsage(SUM),
+                    SetRunState("state"),
+                    PutToolCall(Runnable(call("a", arguments=SIX_BYTES))),
+                ),
+                events=told(UsageRecorded(USED, SUM), announced(READ)),
+            ),
+            next=GoTo((CallTool(TURN, ToolCallId("a")), ResumeTurn(TURN, 1))),
+        ),
+    ),
+    Reacts(
+        "fan_out_tool_calls__fails_a_turn_whose_arguments_are_over_the_limit_together",
+        RUN,
+        view(TurnView, options=TIGHT),
+        requests(call("a", arguments="1234"), call("b", order=1, arguments="123")),
+        StepDecision(
+            commit=Commit(
+                writes=(
+                    SetState(
+                        WaitingForUserMessage(
+                            2,
+                            3,
+                            TurnFailed(
+                                "the model's 2 tool calls have 7 bytes of arguments;"
+                                " max_response_argument_bytes is 6"
+                            ),
+                        )
+                    ),
+                    ClearTurn(),
+                )
+            ),
+            next=GoTo((AwaitUserMessage(),)),
+        ),
+    ),
+)
+
+RESUMPTIONS = (
+    Waits(
+        "wait_for_results__waits_for_as_many_as_it_was_told",
+        ResumeTurn(TURN, 3),
+        view(TurnRecordsView, state=USING_TOOLS),
+        WaitDecision(wait=ForToolResults(3)),
+    ),
+    Reacts(
+        "resume_turn__calls_the_model_when_every_record_is_final",
+        ResumeTurn(TURN, 2),
+        view(TurnRecordsView, state=RunningTools(2, 3, 4), tool_calls=ENDED),
+        ToolResultsArrived(),
+        StepDecision(
+            commit=Commit(writes=(SetState(RunningModel(2, 3, 4)),)), next=GoTo((RUN,))
+        ),
+    ),
+    Reacts(
+        "resume_turn__waits_again_for_those_that_are_open",
+        ResumeTurn(TURN, 4),
+        view(
+            TurnRecordsView,
+            state=USING_TOOLS,
+            tool_calls=(*ENDED, Runnable(SINGLE), AwaitingApproval(ASKED)),
+        ),
+        ToolResultsArrived(),
+        StepDecision(next=GoTo((ResumeTurn(TURN, 2),))),
+    ),
+)  # fmt: skip
+
+CASES: tuple[Case, ...] = (
+    *STARTS,
+    *BEGINNINGS,
+    *ENDS,
+    *MODEL_CALLS,
+    *COMPLETIONS,
+    *FAN_OUTS,
+    *FAN_OUTS_WITHIN_BOUNDS,
+    *RESUMPTIONS,
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=claim_of)
+def test_turn(case: Case) -> None:
+    assert case.result() == case.then
+
+
+LONG_NAME = "x" * 257
+
+
+@pytest.mark.parametrize(
+    ("asked", "earlier", "message"),
+    [
+        (evolve(requests(READ), framework_run_state=""), (), "without a run state"),
+        (requests(), (), "without naming a call"),
+        (requests(READ, READ), (), "tool call IDs repeat within turn-2: ['a']"),
+        (requests(READ), ENDED, "tool call IDs repeat within turn-2: ['a']"),
+        (
+            ToolCallsRequested("state", (evolve(deferred(READ), tool_call_id="a/b"),)),
+            (),
+            "the model's call of 'tool_a': tool call ID 'a/b' must have 1 to 256 characters and no '/'",
+        ),
+        (
+            ToolCallsRequested("state", (evolve(deferred(READ), tool_call_id=""),)),
+            (),
+            "tool call ID '' must have 1 to 256 characters and no '/'",
+        ),
+        (
+            ToolCallsRequested("state", (evolve(deferred(READ), tool_call_id=LONG_NAME),)),
+            (),
+            f"tool call ID '{LONG_NAME[:40]}' must have 1 to 256 characters and no '/'",
+        ),
+        (
+            ToolCallsRequested(
+                "state",
+                (
+                    evolve(deferred(READ), tool_call_id="\x00"),
+                    evolve(deferred(READ), tool_call_id="\ud800"),
+                ),
+            ),
+            (),
+            "tool call IDs repeat within turn-2: ['\ufffd']",
+        ),
+    ],
+    ids=[
+        "no run state",
+        "no calls",
+        "an ID twice in a response",
+        "an ID of an earlier model call of the turn",
+        "an ID with a slash",
+        "an empty ID",
+        "a long ID",
+        "IDs that become one when they are cleaned",
+    ],
+)
+def test_fan_out_tool_calls__refuses_what_breaks_the_runner_contract(
+    asked: ToolCallsRequested, earlier: tuple[Succeeded | Rejected, ...], message: str
+) -> None:
+    given = view(TurnView, tool_calls=earlier)
+
+    with pytest.raises(ContractBroken, match=re.escape(message)):
+        react(RUN, given, asked, NOW)
+
+
+@pytest.mark.parametrize(
+    ("step", "given", "on", "message"),
+    [
+        (
+            AwaitUserMessage(),
+            view(SessionView, state=CALLING),
+            UserSpoke(AgentUserMessage("hello")),
+            "a session that waits for its user has the state RunningModel",
+        ),
+        (
+            AwaitUserMessage(),
+            view(SessionView, state=None),
+            UserSpoke(AgentUserMessage("hello")),
+            "a session that waits for its user has the state None",
+        ),
+        (
+            RUN,
+            view(TurnView, state=USING_TOOLS),
+            Entered(),
+            "a session that calls its model has the state RunningTools",
+        ),
+        (
+            ResumeTurn(TURN, 1),
+            view(TurnRecordsView, state=CALLING),
+            ToolResultsArrived(),
+            "turn-2 resumes while the session's state is RunningModel",
+        ),
+    ],
+    ids=["a message in a turn", "a message before the start", "a model call of tools", "resuming"],
+)
+def test_turn__refuses_a_state_in_which_the_step_cannot_be(
+    step: Step, given: StepView, on: Occurrence, message: str
+) -> None:
+    with pytest.raises(StateCorrupt, match=message):
+        react(step, given, on, NOW)
