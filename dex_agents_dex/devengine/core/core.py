@@ -1,0 +1,256 @@
+"""The engine's core: every command that may change a run, and the runs themselves.
+
+A command takes a `Transaction`, changes memory at once and fills the transaction; the caller makes
+its rows durable, in the order of the commands, before anything it did becomes visible outside.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from attrs import Factory, define
+from dex.dexpb import dex_pb2 as pb
+
+from dex_agents_dex.devengine.core import closing, starting
+from dex_agents_dex.devengine.core.closing import close_flow
+from dex_agents_dex.devengine.core.errors import (
+    CANCELLED_STATUS,
+    UNAVAILABLE_STATUS,
+    MalformedResult,
+    no_flow,
+    not_running,
+)
+from dex_agents_dex.devengine.core.recovery import resume
+from dex_agents_dex.devengine.core.results import apply_execute, apply_wait_for
+from dex_agents_dex.devengine.core.rpcs import (
+    apply_rpc,
+    fail_rpc,
+    hand_out_rpc,
+    offer_rpc,
+    open_rpc,
+)
+from dex_agents_dex.devengine.core.settling import settle
+from dex_agents_dex.devengine.core.state import Offer, Phase, RpcCall, Run, StepExecution
+from dex_agents_dex.devengine.core.steps import (
+    engine_error,
+    fail_attempt,
+    hand_out_step,
+    take_back,
+)
+from dex_agents_dex.devengine.core.timeouts import (
+    fire_flow_timer,
+    fire_rpc_timer,
+    fire_step_timer,
+    method_deadline_error,
+    rpc_timeout,
+)
+from dex_agents_dex.devengine.core.transaction import TimerKey, TimerKind, Transaction
+from dex_agents_dex.devengine.core.validation import require_startable
+from dex_agents_dex.devengine.core.values import take_in
+
+_Subject: TypeAlias = StepExecution | RpcCall
+
+
+@define(eq=False)
+class Core:
+    runs: dict[int, Run] = Factory(dict)
+    _latest: dict[str, Run] = Factory(dict)  # by Flow id
+    _by_run_id: dict[str, Run] = Factory(dict)
+    _tasks: dict[str, tuple[Run, _Subject]] = Factory(dict)  # handed out, by task id
+    _next_run_key: int = 1
+
+    # --- runs ---------------------------------------------------------------------------------
+
+    def add_run(self, run: Run) -> None:
+        """Know a run; runs of one Flow id are added oldest first."""
+        self.runs[run.key] = self._by_run_id[run.run_id] = self._latest[run.flow_id] = run
+        self._next_run_key = max(self._next_run_key, run.key + 1)
+
+    def find_run(self, flow_id: str, run_id: str = "") -> Run:
+        """The named run, or the Flow's latest; raise `Refusal` if there is none."""
+        run = self._by_run_id.get(run_id) if run_id else self._latest.get(flow_id)
+        if run is None or run.flow_id != flow_id:
+            raise no_flow(flow_id)
+        return run
+
+    def find_running(self, flow_id: str, run_id: str = "") -> Run:
+        run = self.find_run(flow_id, run_id)
+        if not run.is_running:
+            raise not_running(flow_id)
+        return run
+
+    def resume_all(self, tx: Transaction) -> None:
+        """After a start: take up every run that was read from the store."""
+        for run in self.runs.values():
+            resume(tx, run)
+
+    # --- clients ------------------------------------------------------------------------------
+
+    def start_flow(self, tx: Transaction, request: pb.StartFlowRequest) -> Run:
+        require_startable(request)
+        previous = self._latest.get(request.flow_id)
+        if previous is not None:
+            if starting.is_same_start(request, previous):
+                return previous
+            policy = request.flow_start_options.id_reuse_policy
+            if not starting.allows_new_run(policy, previous):
+                raise starting.already_started(previous)
+            if previous.is_running:
+                close_flow(tx, previous, pb.FLOW_STATUS_TERMINATED)
+        run = starting.start_run(tx, self._next_run_key, request)
+        self.add_run(run)
+        self._settle(tx, run)
+        return run
+
+    def stop_flow(self, tx: Transaction, request: pb.StopFlowRequest) -> None:
+        run = self.find_run(request.flow_id, request.run_id)
+        closing.stop_flow(tx, run, request)
+        self._settle(tx, run)
+
+    def open_rpc(self, tx: Transaction, request: pb.InvokeRPCRequest) -> RpcCall:
+        run = self.find_run(request.flow_id, request.run_id)
+        return open_rpc(tx, run, request)
+
+    # --- Workers ------------------------------------------------------------------------------
+
+    def is_in_flight(self, task_id: str) -> bool:
+        return task_id in self._tasks
+
+    def hand_out(self, tx: Transaction, offer: Offer) -> pb.PollWorkerTask:
+        """Mark an open offer as taken; the task may be sent once `tx` is durable."""
+        run, subject = offer.run, offer.subject
+        offer.is_open = False
+        if isinstance(subject, RpcCall):
+            task = hand_out_rpc(tx, run, subject)
+        else:
+            task = hand_out_step(tx, run, subject)
+        self._tasks[subject.task_id] = run, subject
+        return task
+
+    def heartbeat(self, tx: Transaction, task_id: str, beat: pb.StepMethodHeartbeat | None) -> None:
+        """Note progress of a Step. A beat sets or clears the value for the next attempt."""
+        step = self._step_in_flight(task_id)
+        if step is None:
+            return
+        run, _ = self._tasks[task_id]
+        step.last_beat_at = tx.now
+        if beat is not None:
+            value = take_in(tx, run, beat.value) if beat.HasField("value") else None
+            if value != step.heartbeat:
+                step.heartbeat = value
+                tx.touch_step(run, step)
+
+    def stream_source(self, task_id: str) -> tuple[Run, str] | None:
+        """The run and Step execution id of a task in flight; None for a late or unknown one."""
+        step = self._step_in_flight(task_id)
+        return None if step is None else (self._tasks[task_id][0], step.id)
+
+    def finish(self, tx: Transaction, worker_id: str, frame: pb.PollWorkerTaskFrame) -> None:
+        """Apply a final frame; one of a late or unknown task changes nothing."""
+        entry = self._tasks.pop(frame.task_id, None)
+        if entry is None:
+            return
+        run, subject = entry
+        run.sticky_worker = worker_id
+        if isinstance(subject, RpcCall):
+            _finish_rpc(tx, run, subject, frame)
+        else:
+            _finish_step(tx, run, subject, frame)
+        self._settle(tx, run)
+
+    def take_back(self, tx: Transaction, task_id: str) -> None:
+        """A task that surely never started goes to another Worker, as the same attempt."""
+        entry = self._tasks.pop(task_id, None)
+        if entry is None:
+            return
+        run, subject = entry
+        if isinstance(subject, RpcCall):
+            offer_rpc(tx, run, subject)
+        else:
+            take_back(tx, run, subject)
+
+    def cut(self, tx: Transaction, task_id: str, worker_id: str, *, has_frames: bool) -> None:
+        """The Worker of a task vanished."""
+        entry = self._tasks.get(task_id)
+        if entry is None:
+            return
+        run, subject = entry
+        if isinstance(subject, StepExecution) and not (
+            has_frames or tx.settings.spends_lost_attempts
+        ):
+            self.take_back(tx, task_id)
+            return
+        del self._tasks[task_id]
+        detail = f"Worker {worker_id!r} disconnected while it ran {_name(subject)}"
+        error = engine_error("WorkerDisconnected", detail, UNAVAILABLE_STATUS)
+        if isinstance(subject, RpcCall):
+            fail_rpc(tx, run, subject, error)
+        else:
+            fail_attempt(tx, run, subject, error)
+        self._settle(tx, run)
+
+    # --- time ---------------------------------------------------------------------------------
+
+    def fire_timer(self, tx: Transaction, key: TimerKey) -> None:
+        run = self.runs.get(key.run_key)
+        if run is None:
+            return
+        if key.kind is TimerKind.RPC:
+            if key.call in run.rpcs and key.call is not None:
+                fire_rpc_timer(tx, run, key.call)
+        elif key.kind is TimerKind.FLOW:
+            if run.is_running:
+                fire_flow_timer(tx, run)
+        elif (step := run.steps.get(key.step_key)) is not None:
+            fire_step_timer(tx, run, step)
+        self._settle(tx, run)
+
+    def _settle(self, tx: Transaction, run: Run) -> None:
+        settle(tx, run)
+        for task_id in tx.cancelled_task_ids:
+            self._tasks.pop(task_id, None)
+
+    def _step_in_flight(self, task_id: str) -> StepExecution | None:
+        entry = self._tasks.get(task_id)
+        return entry[1] if entry is not None and isinstance(entry[1], StepExecution) else None
+
+
+def _finish_rpc(tx: Transaction, run: Run, call: RpcCall, frame: pb.PollWorkerTaskFrame) -> None:
+    call.task_id = ""
+    kind = frame.WhichOneof("output")
+    if kind == "rpc":
+        apply_rpc(tx, run, call, frame.rpc)
+    elif kind == "worker_error":
+        error = frame.worker_error
+        is_late = call.deadline is not None and call.deadline <= tx.now
+        is_timeout = is_late and error.grpc_status == CANCELLED_STATUS
+        fail_rpc(tx, run, call, rpc_timeout(call) if is_timeout else error)
+    else:
+        detail = f"the Worker answered RPC {call.name!r} with {kind}"
+        fail_rpc(tx, run, call, engine_error("MalformedResult", detail))
+
+
+def _finish_step(
+    tx: Transaction, run: Run, step: StepExecution, frame: pb.PollWorkerTaskFrame
+) -> None:
+    step.task_id = ""
+    kind = frame.WhichOneof("output")
+    if kind == "worker_error":
+        error = frame.worker_error
+        is_late = step.deadline is not None and step.deadline <= tx.now
+        is_timeout = is_late and error.grpc_status == CANCELLED_STATUS
+        fail_attempt(tx, run, step, method_deadline_error(step) if is_timeout else error)
+        return
+    try:
+        if kind == "wait_for" and step.phase is Phase.WAIT_FOR:
+            apply_wait_for(tx, run, step, frame.wait_for.result)
+        elif kind == "execute" and step.phase is Phase.EXECUTE:
+            apply_execute(tx, run, step, frame.execute.result)
+        else:
+            raise MalformedResult(f"the Worker answered {step.id} with {kind}")
+    except MalformedResult as error:
+        fail_attempt(tx, run, step, engine_error("MalformedResult", error.detail))
+
+
+def _name(subject: _Subject) -> str:
+    return f"RPC {subject.name!r}" if isinstance(subject, RpcCall) else subject.id

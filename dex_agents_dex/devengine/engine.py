@@ -1,0 +1,173 @@
+"""`DevEngine`: a Dex server for one machine, inside the caller's event loop.
+
+Opens the data directory, starts the gRPC server, and ends both in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import grpc
+from dex.dexpb import dex_pb2_grpc
+
+from dex_agents_dex.devengine.core.core import Core
+from dex_agents_dex.devengine.loading import load_runs
+from dex_agents_dex.devengine.options import EngineOptions
+from dex_agents_dex.devengine.server.flow_service import FlowService
+from dex_agents_dex.devengine.server.hub import Hub
+from dex_agents_dex.devengine.server.message_log import MessageLog
+from dex_agents_dex.devengine.server.worker_streams import WorkerTaskService
+from dex_agents_dex.devengine.store import Store, count_start
+
+_LOGGER = logging.getLogger(__name__)
+
+_LOCK_FILE: Final = "lock"
+_PRIVATE: Final = 0o700
+_GRPC_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.so_reuseport", 0),  # two engines on one port would split the traffic
+)
+
+
+class EngineUnavailable(Exception):
+    """The engine cannot start: its directory or port is taken. The message is for a person."""
+
+
+class DevEngine:
+    """A dev engine on `host:port` (0: any free port), with its state in `data_dir`.
+
+    Use it as an async context manager; `address` is where clients and Workers find it. Raises
+    `EngineUnavailable` when the directory is another engine's or the port is taken, and
+    `StoreUnusable` when the directory holds something else.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | str,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        options: EngineOptions | None = None,
+    ) -> None:
+        self._data_dir = Path(data_dir)
+        self._host = host
+        self._port = port
+        self._options = options or EngineOptions()
+        self._lock_file: int | None = None
+        self._store: Store | None = None
+        self._hub: Hub | None = None
+        self._server: grpc.aio.Server | None = None
+        self._failure: asyncio.Future[None] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{self._host}:{self._port}"
+
+    async def __aenter__(self) -> DevEngine:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self, grace: timedelta = timedelta()) -> None:
+        """Stop handing out, let calls end for `grace`, write what is left, free the directory."""
+        if self._hub is not None:
+            self._hub.is_stopping = True
+            self._hub.timers.cancel_alarm()
+        if self._server is not None:
+            await self._server.stop(grace.total_seconds())
+            self._server = None
+        if self._store is not None:
+            await self._store.close()
+            self._store = None
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
+
+    async def failed(self) -> None:
+        """Return never, or raise what made the store fail: the engine must be stopped then."""
+        assert self._failure is not None
+        await asyncio.shield(self._failure)
+
+    def skip_time(self, by: timedelta) -> None:
+        """Move the engine's clock forward and fire what became due. For tests."""
+        assert self._hub is not None
+        self._hub.clock.skipped += by
+        self._hub.timers.fire_due()
+
+    async def _start(self) -> None:
+        self._failure = asyncio.get_running_loop().create_future()
+        self._lock_file = _claim(self._data_dir)
+        self._store = Store.open(
+            self._data_dir,
+            is_strict=self._options.durability == "strict",
+            on_failure=self._on_store_failure,
+        )
+        self._hub = self._load(self._store)
+        self._server = grpc.aio.server(options=_GRPC_OPTIONS)
+        dex_pb2_grpc.add_FlowServiceServicer_to_server(  # type: ignore[no-untyped-call]
+            FlowService(self._hub), self._server
+        )  # generated code has no types
+        dex_pb2_grpc.add_WorkerTaskServiceServicer_to_server(  # type: ignore[no-untyped-call]
+            WorkerTaskService(self._hub), self._server
+        )  # generated code has no types
+        try:
+            bound = self._server.add_insecure_port(self.address)
+        except RuntimeError as error:
+            raise EngineUnavailable(f"cannot listen on {self.address}: {error}") from error
+        if bound == 0:
+            raise EngineUnavailable(f"cannot listen on {self.address}: it is in use")
+        self._port = bound
+        await self._server.start()
+
+    def _load(self, store: Store) -> Hub:
+        core = Core()
+        for run in store.load(load_runs):
+            core.add_run(run)
+        start_number = store.load(count_start)
+        store.start()
+        hub = Hub(core, store, self._options.settings(), MessageLog(start_number))
+        tx = hub.begin()
+        core.resume_all(tx)
+        hub.commit(tx)
+        return hub
+
+    def _on_store_failure(self, error: BaseException) -> None:
+        _LOGGER.critical("the engine's store failed, nothing more is accepted: %s", error)
+        if self._failure is not None and not self._failure.done():
+            self._failure.set_exception(error)
+
+
+def _claim(data_dir: Path) -> int:
+    """Make the directory private and this engine's; the lock lasts until the file is closed."""
+    data_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    data_dir.chmod(_PRIVATE)
+    descriptor = os.open(data_dir / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise EngineUnavailable(
+            f"another dev engine is using {data_dir}; stop it, or name another directory"
+        ) from error
+    return descriptor

@@ -1,0 +1,124 @@
+"""Dex Streams: append-only logs in memory, trimmed from the oldest.
+
+Tokens grow over restarts, because each start begins a new range of them; messages of an earlier
+start are gone, and their tokens read on from the head. No Flow is looked at here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from attrs import Factory, define
+from dex.dexpb import dex_pb2 as pb
+
+from dex_agents_dex.devengine.core.errors import invalid
+
+MESSAGE_LIMIT_BYTES: Final = 100 * 1024
+LARGEST_PAGE: Final = 1000
+_DEFAULT_CAPACITY_BYTES: Final = 1 << 20
+_TOKENS_PER_START: Final = 1 << 40
+
+
+class StreamKey(NamedTuple):
+    flow_type: str
+    stream_name: str
+    flow_id: str
+
+
+class _Entry(NamedTuple):
+    number: int
+    flow_id: str
+    size_bytes: int
+    message: pb.StreamMessage
+
+
+@define
+class _Shared:
+    """What all Flows of a type share: one capacity."""
+
+    entries: deque[_Entry] = Factory(deque)
+    size_bytes: int = 0
+
+
+@define(eq=False)
+class MessageLog:
+    """All Streams of one start of the engine; `start_number` grows with every start."""
+
+    start_number: int
+    _count: int = 0
+    _shared: dict[tuple[str, str], _Shared] = Factory(dict)
+    _of_flow: dict[StreamKey, deque[_Entry]] = Factory(dict)
+
+    def append(
+        self,
+        key: StreamKey,
+        value: pb.Value,
+        source: str,
+        now: datetime,
+        capacity_bytes: int,
+    ) -> None:
+        """Raise `Refusal` for a message above the limit."""
+        size_bytes = value.ByteSize()
+        if size_bytes > MESSAGE_LIMIT_BYTES:
+            raise invalid(
+                f"a message of {size_bytes} bytes for Stream {key.stream_name!r}: "
+                f"the limit is {MESSAGE_LIMIT_BYTES}"
+            )
+        self._count += 1
+        number = self.start_number * _TOKENS_PER_START + self._count
+        message = pb.StreamMessage(value=value, resume_token=str(number), source=source)
+        message.created_time.FromDatetime(now)
+        entry = _Entry(number, key.flow_id, size_bytes, message)
+        shared = self._shared.setdefault((key.flow_type, key.stream_name), _Shared())
+        shared.entries.append(entry)
+        shared.size_bytes += size_bytes
+        self._of_flow.setdefault(key, deque()).append(entry)
+        self._trim(key, shared, capacity_bytes if capacity_bytes > 0 else _DEFAULT_CAPACITY_BYTES)
+
+    def after(self, key: StreamKey, token: str) -> pb.StreamMessage | None:
+        """The message after a token; the oldest kept one for an empty or trimmed token."""
+        entries = self._of_flow.get(key, ())
+        index = bisect_right(entries, _number(token), key=_number_of)
+        return entries[index].message if index < len(entries) else None
+
+    def page_before(
+        self, key: StreamKey, token: str, page_size: int
+    ) -> tuple[list[pb.StreamMessage], str]:
+        """Newest first, older than the token's message, and the token of the next page."""
+        if not 1 <= page_size <= LARGEST_PAGE:
+            raise invalid(f"page_size must be 1 to {LARGEST_PAGE}, not {page_size}")
+        entries = self._of_flow.get(key, ())
+        end = len(entries)
+        if token:
+            number = _number(token)
+            end = bisect_left(entries, number, key=_number_of)
+            if end == len(entries) or entries[end].number != number:
+                return [], ""  # the message was trimmed, and so were all older ones
+        begin = max(0, end - page_size)
+        page = [entries[index].message for index in range(end - 1, begin - 1, -1)]
+        return page, page[-1].resume_token if begin else ""
+
+    def _trim(self, key: StreamKey, shared: _Shared, capacity_bytes: int) -> None:
+        while shared.size_bytes > capacity_bytes and len(shared.entries) > 1:
+            oldest = shared.entries.popleft()
+            shared.size_bytes -= oldest.size_bytes
+            owner = key._replace(flow_id=oldest.flow_id)
+            entries = self._of_flow[owner]
+            entries.popleft()
+            if not entries:
+                del self._of_flow[owner]
+
+
+def _number_of(entry: _Entry) -> int:
+    return entry.number
+
+
+def _number(token: str) -> int:
+    if not token:
+        return 0
+    if not (token.isascii() and token.isdigit()):
+        raise invalid(f"{token[:40]!r} is not a token of this Stream")
+    return int(token)

@@ -1,0 +1,85 @@
+"""One timer per key, over a clock that a test may move.
+
+What a timer means is the core's business; a fired one is handed to a callback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from attrs import Factory, define
+
+from dex_agents_dex.devengine.core.transaction import TimerKey
+
+_SMALLEST_CLEAN_UP = 256
+
+
+@define
+class Clock:
+    """The wall clock, plus what tests skipped."""
+
+    skipped: timedelta = timedelta()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.skipped
+
+
+@define(eq=False)
+class TimerQueue:
+    """Fires each key once at its due time. Setting a key again replaces its timer."""
+
+    _clock: Clock
+    _fire: Callable[[TimerKey], None]
+    _due: dict[TimerKey, datetime] = Factory(dict)
+    _heap: list[tuple[datetime, int, TimerKey]] = Factory(list)  # entries may be outdated
+    _order: itertools.count[int] = Factory(itertools.count)
+    _alarm: asyncio.TimerHandle | None = None
+    _alarm_at: datetime | None = None
+
+    def set(self, key: TimerKey, due: datetime | None) -> None:
+        """Fire at `due`, or, for None, not any more."""
+        if due is None:
+            self._due.pop(key, None)
+            return
+        self._due[key] = due
+        heapq.heappush(self._heap, (due, next(self._order), key))
+        if len(self._heap) > _SMALLEST_CLEAN_UP + 2 * len(self._due):
+            self._clean_up()
+        if self._alarm_at is None or due < self._alarm_at:
+            self._set_alarm(due)
+
+    def fire_due(self) -> None:
+        """Fire what is due now, also after the clock was moved."""
+        now = self._clock.now()
+        while self._heap and self._heap[0][0] <= now:
+            due, _, key = heapq.heappop(self._heap)
+            if self._due.get(key) == due:
+                del self._due[key]
+                self._fire(key)
+        self._drop_outdated_head()
+        self.cancel_alarm()
+        if self._heap:
+            self._set_alarm(self._heap[0][0])
+
+    def cancel_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = self._alarm_at = None
+
+    def _set_alarm(self, due: datetime) -> None:
+        self.cancel_alarm()
+        delay_seconds = max(0.0, (due - self._clock.now()).total_seconds())
+        self._alarm_at = due
+        self._alarm = asyncio.get_running_loop().call_later(delay_seconds, self.fire_due)
+
+    def _clean_up(self) -> None:
+        self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+        heapq.heapify(self._heap)
+
+    def _drop_outdated_head(self) -> None:
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)

@@ -1,0 +1,132 @@
+"""The WorkerTaskService: streams of Workers, frame by frame.
+
+What a frame means is the hub's business; here live the stream's order of writes and its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Any, Final, TypeAlias
+
+import grpc
+from attrs import Factory, define
+from dex.dexpb import dex_pb2 as pb
+from dex.dexpb import dex_pb2_grpc
+
+from dex_agents_dex.devengine.core.errors import invalid
+from dex_agents_dex.devengine.server.dispatch import PollStream
+from dex_agents_dex.devengine.server.hub import Hub
+from dex_agents_dex.devengine.server.refusals import abort
+
+_LOGGER = logging.getLogger(__name__)
+
+# After a client's EOF: a Worker that was killed or stopped has its stream cancelled within 1 ms.
+_CUT_FOLLOWS_WITHIN_SECONDS: Final = 0.01
+
+_Context: TypeAlias = grpc.aio.ServicerContext[pb.PollWorkerTaskRequest, pb.PollWorkerTaskResponse]
+
+
+class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def PollWorkerTask(  # noqa: N802  # the protocol's name
+        self, _requests: Any, context: _Context
+    ) -> None:
+        first = await context.read()
+        if not isinstance(first, pb.PollWorkerTaskRequest) or not first.HasField("register"):
+            await abort(context, invalid("the first frame of a Worker's stream must register it"))
+        register = first.register
+        if not register.queue or not register.app_worker_id:
+            await abort(context, invalid("a Worker's stream needs a queue and an app_worker_id"))
+        await context.write(
+            pb.PollWorkerTaskResponse(
+                registered=pb.PollWorkerTaskRegistered(supports_unknown_name_rejection=True)
+            )
+        )
+        outbox = _Outbox(context)
+        stream = self._hub.dispatcher.connect(
+            register.queue, register.app_worker_id, outbox.send
+        )
+        outbox.stream = stream
+        self._hub.feed(stream)
+        is_cut = True
+        try:
+            await self._read_frames(stream, context)
+            is_cut = False
+        except (grpc.RpcError, grpc.aio.UsageError) as error:
+            _LOGGER.debug("stream of %s: %s", register.app_worker_id, error)
+        finally:
+            outbox.close()
+            self._hub.disconnect(stream, is_cut=is_cut)
+
+    async def _read_frames(self, stream: PollStream, context: _Context) -> None:
+        while (frame := await context.read()) is not grpc.aio.EOF:
+            self._take_frame(stream, frame)
+        self._hub.dispatcher.withdraw(stream)
+        if stream.task_id:
+            await asyncio.sleep(_CUT_FOLLOWS_WITHIN_SECONDS)
+
+    def _take_frame(self, stream: PollStream, request: pb.PollWorkerTaskRequest) -> None:
+        kind = request.WhichOneof("frame")
+        if kind == "task_frame":
+            frame = request.task_frame
+            if stream.task_id and frame.task_id == stream.task_id:
+                stream.frames += 1
+                self._take_task_frame(stream, frame)
+        elif kind == "reject":
+            if stream.task_id and request.reject.task_id == stream.task_id:
+                self._hub.reject(stream, request.reject)
+        elif kind != "pong":
+            _LOGGER.warning("Worker %s sent an unexpected %s frame", stream.worker.id, kind)
+
+    def _take_task_frame(self, stream: PollStream, frame: pb.PollWorkerTaskFrame) -> None:
+        kind = frame.WhichOneof("output")
+        if kind == "wait_for" or kind == "execute":  # noqa: PLR1714  # narrows a literal type
+            output = frame.wait_for if kind == "wait_for" else frame.execute
+            part = output.WhichOneof("output")
+            if part == "heartbeat":
+                self._hub.heartbeat(stream, output.heartbeat)
+                return
+            if part == "stream_write":
+                self._hub.write_stream(stream, output.stream_write)
+                return
+        self._hub.finish(stream, frame)
+
+
+@define(eq=False)
+class _Outbox:
+    """Writes frames one at a time, in order, without making the sender wait."""
+
+    _context: _Context
+    stream: PollStream | None = None
+    _frames: deque[pb.PollWorkerTaskResponse] = Factory(deque)
+    _writing: asyncio.Task[None] | None = None
+    _is_closed: bool = False
+
+    def send(self, frame: pb.PollWorkerTaskResponse) -> None:
+        if self._is_closed:
+            return
+        self._frames.append(frame)
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write_all())
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._frames.clear()
+
+    async def _write_all(self) -> None:
+        try:
+            while self._frames:
+                frame = self._frames.popleft()
+                try:
+                    await self._context.write(frame)
+                except Exception as error:  # noqa: BLE001  # grpc raises several kinds here
+                    # Not delivered, so the same attempt goes elsewhere once the stream has ended.
+                    _LOGGER.debug("a frame was not written: %s", error)
+                    if self.stream is not None and frame.HasField("task"):
+                        self.stream.is_sent = False
+        finally:
+            self._writing = None
