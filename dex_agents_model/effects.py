@@ -40,6 +40,10 @@ class ExecuteTool:
 
     record: Runnable
 
+    @property
+    def turn(self) -> TurnId:
+        return self.record.turn_id
+
 
 Effect: TypeAlias = CallModel | ExecuteTool
 

@@ -167,6 +167,13 @@ EventPayload: TypeAlias = (
 )
 
 
+class StepMethod(StrEnum):
+    """Which of a Step's two methods tells the event; each has attempts of its own."""
+
+    WAIT_FOR = "wait_for"
+    EXECUTE = "execute"
+
+
 @frozen
 class TurnEvent:
     """A payload and the turn that it is about: what a rule says; the port adds where it was said."""
@@ -180,11 +187,12 @@ class AgentEvent:
     """A payload and where it comes from.
 
     ``step_execution_id`` is shared by all attempts of one Step execution; ``index`` counts the
-    events of one attempt from 0. Of several attempts a reader keeps the highest.
+    events of one attempt of one method from 0. Of several attempts a reader keeps the highest.
     """
 
     turn_id: TurnId
     step_execution_id: str
+    method: StepMethod
     attempt: int
     index: int
     payload: EventPayload

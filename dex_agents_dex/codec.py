@@ -1,0 +1,94 @@
+"""How the model's records become Dex Values. The form itself is the model's (`wire`, `layout`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Generic, TypeVar, cast
+
+import dex
+from attrs import frozen
+
+from dex_agents_model import wire
+from dex_agents_model.calls import ToolCallCompleted
+from dex_agents_model.events import AgentEvent
+from dex_agents_model.layout import Entry
+from dex_agents_model.records import (
+    AgentInterrupt,
+    AgentInterruptResolution,
+    AgentState,
+    AgentUsage,
+    AgentUserMessage,
+)
+from dex_agents_model.requests import AgentMessagesPage, AgentSnapshot
+from dex_agents_model.table import RPCS, SPECS
+
+T = TypeVar("T")
+
+
+def _as_text(data: object) -> str:
+    return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
+@frozen
+class RecordCodec(Generic[T]):
+    """A record, a union of records or a tuple of one, as versioned JSON."""
+
+    shape: type[T]
+    wire_kind: dex.WireKind = dex.WireKind.JSON
+
+    @property
+    def type_name(self) -> str:
+        return getattr(self.shape, "__name__", str(self.shape))
+
+    def encode(self, value: T) -> dex.Value:
+        return dex.Value(dex.WireKind.JSON, _as_text(wire.dump(value, self.shape)))
+
+    def decode(self, value: dex.Value) -> T:
+        return wire.load(_parsed(value), self.shape)
+
+
+@frozen
+class EntryCodec:
+    """An entry of a map, whose data the model has laid out."""
+
+    type_name: str = "Entry"
+    wire_kind: dex.WireKind = dex.WireKind.JSON
+
+    def encode(self, value: Entry) -> dex.Value:
+        return dex.Value(dex.WireKind.JSON, _as_text(value.data))
+
+    def decode(self, value: dex.Value) -> Entry:
+        return Entry(cast("dict[str, wire.JsonData]", _parsed(value)))
+
+
+def _parsed(value: dex.Value) -> object:
+    if not isinstance(value.data, str):
+        raise TypeError(f"a JSON value was expected, not {value.kind}")
+    return json.loads(value.data)
+
+
+INTERRUPTS: Final = tuple[AgentInterrupt, ...]
+REQUEST_IDS: Final = tuple[str, ...]
+STATE: Final = cast("type[AgentState]", AgentState)
+
+_STORED: Final[tuple[Any, ...]] = (
+    STATE,
+    INTERRUPTS,
+    REQUEST_IDS,
+    AgentUsage,
+    AgentUserMessage,
+    AgentInterruptResolution,
+    ToolCallCompleted,
+    AgentEvent,
+    AgentSnapshot,
+    AgentMessagesPage,
+    *(entry.step for entry in SPECS),
+    *(entry.request for entry in RPCS),
+)
+
+
+def codec_registry() -> dex.CodecRegistry:
+    """The codecs of everything that a session stores, sends or is asked."""
+    codecs: dict[object, dex.Codec[Any]] = {shape: RecordCodec(shape) for shape in _STORED}
+    codecs[Entry] = EntryCodec()
+    return dex.CodecRegistry(codecs)

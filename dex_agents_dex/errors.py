@@ -1,0 +1,65 @@
+"""What can go wrong for those who use sessions from outside. Each message says what, where and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dex
+import grpc
+
+
+class AgentSessionError(Exception):
+    """The base of this package's errors."""
+
+
+class SessionNotFound(AgentSessionError):
+    """There is no such session, or it is closed and what was asked needs an open one."""
+
+
+class SessionAlreadyExists(AgentSessionError):
+    """The session's ID was used before, with another first message or another Flow type."""
+
+
+class SessionBusy(AgentSessionError):
+    """Others kept changing the session; nothing was done. Ask again."""
+
+
+class EngineUnavailable(AgentSessionError):
+    """No Dex server answers, or none could be started."""
+
+
+class WorkerFailed(AgentSessionError):
+    """No Worker answered for the session's Flow type, or its handler raised."""
+
+
+@contextmanager
+def clear_errors(session_id: str, server_address: str) -> Iterator[None]:
+    """Turns what the SDK raises about one session into this package's errors."""
+    try:
+        yield
+    except dex.FlowAlreadyStartedError as error:
+        raise SessionAlreadyExists(
+            f"session {session_id!r} exists already, and was not started with this message;"
+            " choose another ID, or send it the message"
+        ) from error
+    except (dex.FlowNotFoundError, dex.FlowNotActiveOrNotFoundError) as error:
+        raise SessionNotFound(f"there is no open session {session_id!r}") from error
+    except dex.RpcLockConflictError as error:
+        raise SessionBusy(
+            f"session {session_id!r} was busy; nothing was done, try again"
+        ) from error
+    except dex.WorkerInvocationError as error:
+        said = error.worker_error_detail or error.detail or "no Worker serves its Flow type"
+        raise WorkerFailed(f"session {session_id!r} got no answer from a Worker: {said}") from error
+    except dex.DexServiceError as error:
+        if is_unreachable(error):
+            raise EngineUnavailable(
+                f"no Dex server answers at {server_address}: {error.detail or error.code.name}"
+            ) from error
+        raise
+
+
+def is_unreachable(error: dex.DexServiceError) -> bool:
+    """Whether the call may have met no server at all."""
+    return error.code is grpc.StatusCode.UNAVAILABLE

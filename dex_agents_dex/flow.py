@@ -1,0 +1,130 @@
+"""One agent as a Flow type: its Steps, its RPCs and what it stores. One execution of it is one session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import dex
+
+from dex_agents_model.events import AgentEvent
+from dex_agents_model.policy import AgentSessionOptions
+from dex_agents_model.requests import (
+    AgentMessagesPage,
+    AgentSnapshot,
+    GetAgentSnapshot,
+    ListAgentMessages,
+    Reply,
+    Request,
+    ResolveInterrupt,
+    SendUserMessage,
+)
+from dex_agents_model.runner import AgentFrameworkRunner
+from dex_agents_model.steps import StartAgentSession
+from dex_agents_model.table import RPC_OF, SPECS, answer
+
+from .codec import codec_registry
+from .engine_clock import EngineClock
+from .port import SessionBinding
+from .reading import MAPS_OF, SessionReader
+from .schema import DEFINITIONS, LOCKS
+from .steps import STEP_CLASSES
+from .writing import SessionWriter
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+def _answers(request: type[Request]) -> Callable[[H], H]:
+    """Marks the handler of one RPC of the table, with the locks and loads that the table names."""
+    entry = RPC_OF[request]
+    return dex.rpc(
+        lock_attributes=tuple(LOCKS[lock] for lock in entry.locks),
+        is_transactional=entry.transactional,
+        load_attribute_maps=MAPS_OF.get(entry.reads, ()),
+    )
+
+
+class AgentSessionFlow(dex.Flow[StartAgentSession]):
+    """The durable session of one agent.
+
+    Register one per agent, each with a ``flow_type`` of its own; sessions are found again by it,
+    so it must not change while any is open.
+
+    Raises:
+        ValueError: ``flow_type`` is blank or holds one of ``/ $ :``.
+    """
+
+    def __init__(
+        self,
+        runner: AgentFrameworkRunner,
+        *,
+        flow_type: str,
+        options: AgentSessionOptions | None = None,
+    ) -> None:
+        if not flow_type.strip() or any(sign in flow_type for sign in "/$:"):
+            raise ValueError(f"flow type {flow_type!r} must not be blank nor hold any of '/ $ :'")
+        self.options = options or AgentSessionOptions()
+        self.agent_events = dex.Stream(
+            "AgentEvents", AgentEvent, self.options.event_stream_capacity_bytes
+        )
+        self._flow_type = flow_type
+        self._binding = SessionBinding(
+            runner=runner, options=self.options, events=self.agent_events, clock=EngineClock()
+        )
+
+    def get_flow_type(self) -> str:
+        return self._flow_type
+
+    def get_steps(self) -> dex.StepList[StartAgentSession]:
+        first, *others = (STEP_CLASSES[entry.step](self._binding) for entry in SPECS)
+        return cast(
+            "dex.StepList[StartAgentSession]",
+            dex.StepList.start_step(first).other_steps(*others),
+        )
+
+    def get_persistence_schema(self) -> dex.PersistenceSchema:
+        return dex.PersistenceSchema.of(*DEFINITIONS, self.agent_events)
+
+    @_answers(SendUserMessage)
+    def send_user_message(
+        self, context: dex.Context, request: SendUserMessage
+    ) -> dex.RPCResult[bool]:
+        return cast("dex.RPCResult[bool]", self._answer(context, request))
+
+    @_answers(ResolveInterrupt)
+    def resolve_interrupt(
+        self, context: dex.Context, request: ResolveInterrupt
+    ) -> dex.RPCResult[bool]:
+        return cast("dex.RPCResult[bool]", self._answer(context, request))
+
+    @_answers(GetAgentSnapshot)
+    def get_agent_snapshot(
+        self, context: dex.Context, request: GetAgentSnapshot
+    ) -> dex.RPCResult[AgentSnapshot]:
+        return cast("dex.RPCResult[AgentSnapshot]", self._answer(context, request))
+
+    @_answers(ListAgentMessages)
+    def list_agent_messages(
+        self, context: dex.Context, request: ListAgentMessages
+    ) -> dex.RPCResult[AgentMessagesPage]:
+        return cast("dex.RPCResult[AgentMessagesPage]", self._answer(context, request))
+
+    def _answer(self, context: dex.Context, request: Request) -> dex.RPCResult[Reply]:
+        reader = SessionReader(context, self.options)
+        view = reader.rpc_view(RPC_OF[type(request)].reads)
+        decision = answer(request, view, self._binding.clock.now())
+        writer = SessionWriter(context, self._binding.runner)
+        for write in decision.writes:
+            writer.write(write)
+        for publish in decision.publishes:
+            writer.publish(publish)
+        return dex.RPCResult(decision.reply)
+
+
+def agent_registry(*flows: dex.Flow[Any]) -> dex.Registry:
+    """A Registry that can encode what sessions store; it may hold other Flows beside them.
+
+    Raises:
+        dex.FlowDefinitionError: a Flow is not well defined, or two have one type.
+    """
+    return dex.Registry(flows, codec_registry(), allow_async_handlers=True)

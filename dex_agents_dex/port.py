@@ -1,0 +1,192 @@
+"""The Dex side of the model's StepPort: views in, one commit out, and the runner in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Final
+
+import dex
+from attrs import frozen
+
+from dex_agents_model.calls import AgentToolCall
+from dex_agents_model.decision import (
+    Commit,
+    PutToolCall,
+    StepDecision,
+    WaitDecision,
+)
+from dex_agents_model.effects import (
+    AttemptsExhausted,
+    DeadlineReached,
+    Effect,
+    Entered,
+    InterruptAnswered,
+    Occurrence,
+    Outcome,
+    ToolResultsArrived,
+    UserSpoke,
+)
+from dex_agents_model.errors import ContractBroken, StateCorrupt
+from dex_agents_model.events import AgentEvent, StepMethod
+from dex_agents_model.ids import InterruptId, SessionId
+from dex_agents_model.policy import AgentSessionOptions
+from dex_agents_model.runner import AgentFrameworkRunner, perform
+from dex_agents_model.steps import AwaitToolApproval, AwaitUserMessage, ResumeTurn, Step
+from dex_agents_model.table import SPEC_OF
+from dex_agents_model.views import CallView, StepView
+from dex_agents_model.waits import (
+    ForInterruptResolution,
+    ForToolResults,
+    ForUserMessage,
+    NoWait,
+    Wait,
+)
+
+from .engine_clock import EngineClock
+from .event_stream import AttemptEvents, RunnerEvents
+from .reading import SessionReader
+from .schema import INTERRUPT_RESOLUTIONS, QUEUED_USER_MESSAGES, TOOL_CALL_RESULTS
+from .writing import SessionWriter
+
+_BEAT: Final = timedelta(seconds=20)
+
+
+class RunnerFailed(RuntimeError):
+    """The runner raised: the attempt fails with the original error's type and text."""
+
+
+@frozen(kw_only=True)
+class SessionBinding:
+    """What every Step of one Flow type shares on one Worker."""
+
+    runner: AgentFrameworkRunner
+    options: AgentSessionOptions
+    events: dex.Stream[AgentEvent]
+    clock: EngineClock
+
+
+class DexStepPort:
+    """One invocation of one Step's wait_for or execute."""
+
+    def __init__(
+        self, binding: SessionBinding, context: dex.AsyncContext, method: StepMethod
+    ) -> None:
+        self._binding = binding
+        self._context = context
+        self._events = AttemptEvents(context, method, binding.events)
+        self.known_records: dict[str, AgentToolCall] = {}
+        """Records that this invocation read or wrote, by tool call ID: a next Step may be about one."""
+        if context.attempt == 1:
+            binding.clock.learn(context.first_attempt_at)
+
+    def view(self, step: Step) -> StepView:
+        reader = SessionReader(self._context, self._binding.options)
+        view = reader.step_view(SPEC_OF[type(step)].reads, step)
+        if isinstance(view, CallView) and view.record is not None:
+            self.known_records[view.record.tool_call_id] = view.record
+        return view
+
+    def occurrence(self, step: Step) -> Occurrence:
+        lost = self._context.recovery_error
+        if lost is not None:
+            return AttemptsExhausted(lost.detail, lost.error_type)
+        match step:
+            case AwaitUserMessage():
+                (message,) = QUEUED_USER_MESSAGES.results(self._context)
+                return UserSpoke(message)
+            case AwaitToolApproval(turn, call):
+                key = InterruptId.of(turn, call)
+                for resolution in INTERRUPT_RESOLUTIONS.results(self._context, key):
+                    return InterruptAnswered(resolution)
+                return DeadlineReached() if self._context.has_timer_fired() else Entered()
+            case ResumeTurn():
+                return ToolResultsArrived()
+            case _:
+                return Entered()
+
+    def now(self) -> datetime:
+        return self._context.first_attempt_at
+
+    async def perform(self, effect: Effect) -> Outcome:
+        events = RunnerEvents(self._events, effect.turn)
+        try:
+            async with self._beating():
+                return await perform(
+                    effect,
+                    self._binding.runner,
+                    session=SessionId(self._context.flow_id),
+                    attempt=self._context.attempt,
+                    options=self._binding.options,
+                    events=events,
+                    heartbeat=self._beat,
+                )
+        except (ContractBroken, StateCorrupt):
+            raise
+        except asyncio.CancelledError as error:
+            if _is_cancelled_from_outside():
+                raise
+            raise RunnerFailed("CancelledError: the runner's call cancelled itself") from error
+        except Exception as error:
+            raise RunnerFailed(f"{type(error).__name__}: {error}") from error
+        finally:
+            events.close()
+
+    def commit(self, decision: StepDecision) -> None:
+        self._stage(decision.commit)
+
+    def commit_wait(self, decision: WaitDecision) -> None:
+        self._stage(decision.commit)
+
+    def _stage(self, commit: Commit) -> None:
+        writer = SessionWriter(self._context, self._binding.runner)
+        for write in commit.writes:
+            writer.write(write)
+            if isinstance(write, PutToolCall):
+                self.known_records[write.record.tool_call_id] = write.record
+        for publish in commit.publishes:
+            writer.publish(publish)
+        for event in commit.events:
+            self._events.write(event)
+
+    async def _beat(self) -> None:
+        await self._context.heartbeat()
+
+    @asynccontextmanager
+    async def _beating(self) -> AsyncIterator[None]:
+        async def beat() -> None:
+            while True:
+                await asyncio.sleep(_BEAT.total_seconds())
+                await self._context.heartbeat()
+
+        beating = asyncio.create_task(beat())
+        try:
+            yield
+        finally:
+            beating.cancel()
+
+
+def dex_wait(wait: Wait) -> dex.Wait:
+    """The model's wait in Dex's words."""
+    match wait:
+        case NoWait():
+            return dex.Wait.skip_immediately()
+        case ForUserMessage():
+            return dex.Wait.until(QUEUED_USER_MESSAGES.for_one())
+        case ForToolResults(count):
+            return dex.Wait.until(TOOL_CALL_RESULTS.for_n(count))
+        case ForInterruptResolution(interrupt_id, None):
+            return dex.Wait.until(INTERRUPT_RESOLUTIONS.for_one(interrupt_id))
+        case ForInterruptResolution(interrupt_id, at_most) if at_most is not None:
+            return dex.Wait.any_of(
+                INTERRUPT_RESOLUTIONS.for_one(interrupt_id), dex.Timer.by_duration(at_most)
+            )
+        case _:
+            raise StateCorrupt(f"no Dex wait stands for {wait}")
+
+
+def _is_cancelled_from_outside() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

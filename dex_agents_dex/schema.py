@@ -1,0 +1,58 @@
+"""The names under which Dex keeps a session, shared by every Flow type of agent sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import dex
+
+from dex_agents_model.calls import ToolCallCompleted
+from dex_agents_model.layout import Entry
+from dex_agents_model.records import AgentInterruptResolution, AgentUsage, AgentUserMessage
+from dex_agents_model.spec import Lock
+
+from .codec import INTERRUPTS, REQUEST_IDS, STATE
+
+# Singletons travel with every Step and every RPC: they stay small.
+AGENT_STATE: Final = dex.Attribute("AgentState", STATE)
+AGENT_USAGE: Final = dex.Attribute("AgentUsage", AgentUsage)
+PENDING_INTERRUPTS: Final = dex.Attribute("PendingInterrupts", INTERRUPTS)
+TAKEN_REQUEST_IDS: Final = dex.Attribute("TakenRequestIds", REQUEST_IDS)
+RUN_STATE_PART_COUNT: Final = dex.Attribute("FrameworkRunStatePartCount", int)
+
+# Payloads lie in maps, and only those who need them load them.
+AGENT_MESSAGES: Final = dex.AttributeMap("AgentMessages", Entry)
+AGENT_MESSAGE_PARTS: Final = dex.AttributeMap("AgentMessageParts", str)
+FRAMEWORK_RUN_STATE: Final = dex.AttributeMap("FrameworkRunState", str)
+AGENT_TOOL_CALLS: Final = dex.AttributeMap("AgentToolCalls", Entry)
+AGENT_TOOL_CALL_PARTS: Final = dex.AttributeMap("AgentToolCallParts", str)
+
+QUEUED_USER_MESSAGES: Final = dex.Channel("QueuedUserMessages", AgentUserMessage)
+INTERRUPT_RESOLUTIONS: Final = dex.ChannelMap("InterruptResolutions", AgentInterruptResolution)
+TOOL_CALL_RESULTS: Final = dex.Channel("ToolCallResults", ToolCallCompleted)
+
+LOCKS: Final[Mapping[Lock, dex.AttributeLock]] = MappingProxyType(
+    {
+        Lock.STATE: AGENT_STATE.lock(),
+        Lock.INTERRUPTS: PENDING_INTERRUPTS.lock(),
+        Lock.REQUEST_IDS: TAKEN_REQUEST_IDS.lock(),
+    }
+)
+
+DEFINITIONS: Final = (
+    AGENT_STATE,
+    AGENT_USAGE,
+    PENDING_INTERRUPTS,
+    TAKEN_REQUEST_IDS,
+    RUN_STATE_PART_COUNT,
+    AGENT_MESSAGES,
+    AGENT_MESSAGE_PARTS,
+    FRAMEWORK_RUN_STATE,
+    AGENT_TOOL_CALLS,
+    AGENT_TOOL_CALL_PARTS,
+    QUEUED_USER_MESSAGES,
+    INTERRUPT_RESOLUTIONS,
+    TOOL_CALL_RESULTS,
+)

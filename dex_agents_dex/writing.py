@@ -1,0 +1,132 @@
+"""From the model's writes and publishes to Dex: each is staged in the invocation's Context, in one commit."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import dex
+from attrs import frozen
+
+from dex_agents_model.calls import AgentToolCall
+from dex_agents_model.decision import (
+    AppendMessages,
+    AppendUserMessage,
+    ClearTurn,
+    InterruptResolved,
+    Publish,
+    PutToolCall,
+    SetInterrupts,
+    SetRunState,
+    SetState,
+    SetTakenRequestIds,
+    SetUsage,
+    ToolCallFinished,
+    UserMessageQueued,
+    Write,
+)
+from dex_agents_model.layout import (
+    lay_message,
+    lay_run_state,
+    lay_tool_call,
+    message_key,
+    run_state_keys,
+)
+from dex_agents_model.records import AgentMessage
+from dex_agents_model.runner import AgentFrameworkRunner, user_message
+
+from .schema import (
+    AGENT_MESSAGE_PARTS,
+    AGENT_MESSAGES,
+    AGENT_STATE,
+    AGENT_TOOL_CALL_PARTS,
+    AGENT_TOOL_CALLS,
+    AGENT_USAGE,
+    FRAMEWORK_RUN_STATE,
+    INTERRUPT_RESOLUTIONS,
+    PENDING_INTERRUPTS,
+    QUEUED_USER_MESSAGES,
+    RUN_STATE_PART_COUNT,
+    TAKEN_REQUEST_IDS,
+    TOOL_CALL_RESULTS,
+)
+
+
+@frozen
+class SessionWriter:
+    """Stages what one invocation commits."""
+
+    context: dex.Context
+    runner: AgentFrameworkRunner
+
+    def write(self, write: Write) -> None:
+        """Stage one write.
+
+        Raises:
+            ContractBroken: the runner made something other than a user message of a user's text.
+        """
+        context = self.context
+        match write:
+            case SetState(state):
+                AGENT_STATE.set(context, state)
+            case SetUsage(usage):
+                AGENT_USAGE.set(context, usage)
+            case SetInterrupts(interrupts):
+                PENDING_INTERRUPTS.set(context, interrupts)
+            case SetTakenRequestIds(request_ids):
+                TAKEN_REQUEST_IDS.set(context, request_ids)
+            case PutToolCall(record):
+                self._put_tool_call(record)
+            case SetRunState(run_state):
+                self._set_run_state(run_state)
+            case AppendMessages(messages):
+                for message in messages:
+                    self._append(message)
+            case AppendUserMessage(sequence, turn, text):
+                self._append(user_message(self.runner, sequence=sequence, turn=turn, text=text))
+            case ClearTurn():
+                self._clear_turn()
+            case _:
+                assert_never(write)
+
+    def publish(self, publish: Publish) -> None:
+        """Stage one message to a Channel."""
+        match publish:
+            case ToolCallFinished():
+                TOOL_CALL_RESULTS.publish(self.context, publish.message)
+            case UserMessageQueued(message):
+                QUEUED_USER_MESSAGES.publish(self.context, message)
+            case InterruptResolved(resolution):
+                INTERRUPT_RESOLUTIONS.publish(self.context, resolution.interrupt_id, resolution)
+            case _:
+                assert_never(publish)
+
+    def _put_tool_call(self, record: AgentToolCall) -> None:
+        laid = lay_tool_call(record)
+        AGENT_TOOL_CALLS.set(self.context, record.tool_call_id, laid.entry)
+        for key, part in laid.parts.items():
+            AGENT_TOOL_CALL_PARTS.set(self.context, key, part)
+
+    def _append(self, message: AgentMessage) -> None:
+        laid = lay_message(message)
+        AGENT_MESSAGES.set(self.context, message_key(message.sequence), laid.entry)
+        for key, part in laid.parts.items():
+            AGENT_MESSAGE_PARTS.set(self.context, key, part)
+
+    def _set_run_state(self, run_state: str) -> None:
+        parts = lay_run_state(run_state)
+        self._drop_run_state_parts(from_number=len(parts))
+        for key, part in parts.items():
+            FRAMEWORK_RUN_STATE.set(self.context, key, part)
+        RUN_STATE_PART_COUNT.set(self.context, len(parts))
+
+    def _drop_run_state_parts(self, *, from_number: int) -> None:
+        for key in run_state_keys(RUN_STATE_PART_COUNT.get(self.context))[from_number:]:
+            FRAMEWORK_RUN_STATE.delete(self.context, key)
+
+    def _clear_turn(self) -> None:
+        self._drop_run_state_parts(from_number=0)
+        RUN_STATE_PART_COUNT.set(self.context, 0)
+        for tool_call_id in AGENT_TOOL_CALLS.get_all_instance_keys(self.context):
+            for key in AGENT_TOOL_CALLS.get(self.context, tool_call_id).part_keys():
+                AGENT_TOOL_CALL_PARTS.delete(self.context, key)
+            AGENT_TOOL_CALLS.delete(self.context, tool_call_id)
