@@ -52,6 +52,11 @@ _GRACE: Final = timedelta(seconds=2)
     type=click.Choice(["strict", "process-crash-safe"]),
     help="Whether what was acknowledged was fsynced.",
 )
+@click.option(
+    "--until-stdin-closes",
+    is_flag=True,
+    help="Stop when whoever holds the other end of standard input is gone.",
+)
 def main(
     host: str,
     port: int,
@@ -60,6 +65,7 @@ def main(
     no_worker: NoWorker,
     redelivery: Redelivery,
     durability: Durability,
+    until_stdin_closes: bool,
 ) -> None:
     """Run a Dex server for this machine, for development and tests."""
     if not _is_loopback(host):
@@ -72,18 +78,22 @@ def main(
     options = EngineOptions(no_worker=no_worker, redelivery=redelivery, durability=durability)
     engine = DevEngine(data_dir, host=host, port=port, options=options)
     try:
-        code = asyncio.run(_serve(engine, is_scripted=port == 0))
+        code = asyncio.run(
+            _serve(engine, is_scripted=port == 0, until_stdin_closes=until_stdin_closes)
+        )
     except (EngineUnavailable, StoreUnusable, OSError) as error:
         click.echo(f"error: {error}", err=True)
         code = _UNAVAILABLE
     sys.exit(code)
 
 
-async def _serve(engine: DevEngine, *, is_scripted: bool) -> int:
+async def _serve(engine: DevEngine, *, is_scripted: bool, until_stdin_closes: bool) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if until_stdin_closes:
+        loop.add_reader(sys.stdin, _stop_at_end_of_input, loop, stop)
     await engine.start()
     if is_scripted:
         print(json.dumps({"address": engine.address, "pid": os.getpid()}), flush=True)
@@ -101,6 +111,12 @@ async def _serve(engine: DevEngine, *, is_scripted: bool) -> int:
         os._exit(_STORE_FAILED)  # nothing may be answered any more, and nothing can be written
     await engine.stop(_GRACE)
     return 0
+
+
+def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        loop.remove_reader(sys.stdin)
+        stop.set()
 
 
 def _is_loopback(host: str) -> bool:
