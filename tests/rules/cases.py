@@ -16,7 +16,7 @@ from attrs import frozen
 import tests.rules
 from dex_agents_model.decision import Reaction, RpcDecision, WaitDecision
 from dex_agents_model.effects import Occurrence
-from dex_agents_model.requests import Reply, Request
+from dex_agents_model.requests import AgentMessagesPage, AgentSnapshot, Reply, Request
 from dex_agents_model.steps import Step
 from dex_agents_model.table import answer, await_conditions, react
 from dex_agents_model.views import RpcView, StepView
@@ -60,7 +60,7 @@ class Answers:
     claim: str
     request: Request
     view: RpcView
-    then: RpcDecision[Reply]
+    then: RpcDecision[bool] | RpcDecision[AgentMessagesPage] | RpcDecision[AgentSnapshot]
     now: datetime = NOW
 
     def result(self) -> RpcDecision[Reply]:

@@ -486,7 +486,16 @@ LONG_NAME = "x" * 257
 @pytest.mark.parametrize(
     ("asked", "earlier", "message"),
     [
-        (evolve(requests(READ), framework_run_state=""), (), "without a run state"),
+        (
+            evolve(requests(READ), framework_run_state=""),
+            (),
+            "without a run state that can be stored",
+        ),
+        (
+            evolve(requests(READ), framework_run_state="\ud800"),
+            (),
+            "without a run state that can be stored",
+        ),
         (requests(), (), "without naming a call"),
         (requests(READ, READ), (), "tool call IDs repeat within turn-2: ['a']"),
         (requests(READ), ENDED, "tool call IDs repeat within turn-2: ['a']"),
@@ -519,6 +528,7 @@ LONG_NAME = "x" * 257
     ],
     ids=[
         "no run state",
+        "a run state that UTF-8 cannot hold",
         "no calls",
         "an ID twice in a response",
         "an ID of an earlier model call of the turn",
@@ -535,6 +545,13 @@ def test_fan_out_tool_calls__refuses_what_breaks_the_runner_contract(
 
     with pytest.raises(ContractBroken, match=re.escape(message)):
         react(RUN, given, asked, NOW)
+
+
+def test_complete_turn__refuses_an_item_that_cannot_be_stored_as_it_is() -> None:
+    on = TurnCompleted((FrameworkMessage(MessageRole.TOOL, "\udfff"),))
+
+    with pytest.raises(ContractBroken, match="a message of the role tool holds text that UTF-8"):
+        react(RUN, view(TurnView), on, NOW)
 
 
 @pytest.mark.parametrize(

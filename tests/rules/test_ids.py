@@ -1,0 +1,81 @@
+"""Identifiers: constructing one is parsing it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId, idempotency_key
+
+CALL_NAMES = st.text(st.characters(exclude_characters="/"), min_size=1, max_size=256)
+
+
+@pytest.mark.parametrize("text", ["a", "session 1", "x" * 256, "\u00fc.-_#", " a "])
+def test_session_id__takes_a_name(text: str) -> None:
+    assert str(SessionId(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "session ID '' is blank; give the session a name of its own"),
+        (" \n", "session ID ' \\n' is blank; give the session a name of its own"),
+        ("a/b", "session ID 'a/b' holds '/'; use any characters but / $ :"),
+        ("a:$/", "session ID 'a:$/' holds '$ / :'; use any characters but / $ :"),
+        ("x" * 257, f"session ID '{'x' * 40}'... has 257 characters; at most 256 are allowed"),
+    ],
+)
+def test_session_id__refuses_the_rest_and_says_why(text: str, message: str) -> None:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 # the whole message is compared below
+        SessionId(text)
+    assert str(refused.value) == message
+
+
+@given(st.integers(min_value=1))
+def test_turn_id__is_numbered_from_1(number: int) -> None:
+    turn = TurnId.of(number)
+
+    assert (turn, turn.number, TurnId(turn)) == (f"turn-{number}", number, turn)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "turn-", "turn-0", "turn-01", "turn--1", "turn-1 ", "turn-1\n", "Turn-1", "turn-\u0661"]
+)  # fmt: skip
+def test_turn_id__refuses_another_form(text: str) -> None:
+    with pytest.raises(ValueError, match="is not of the form 'turn-<n>', n counted from 1"):
+        TurnId(text)
+
+
+@given(CALL_NAMES)
+def test_tool_call_id__takes_any_name_without_a_slash(text: str) -> None:
+    assert str(ToolCallId(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "/", "a/b", "x" * 257])
+def test_tool_call_id__refuses_an_empty_or_long_name_and_a_slash(text: str) -> None:
+    with pytest.raises(ValueError, match="must have 1 to 256 characters and no '/'"):
+        ToolCallId(text)
+
+
+@given(st.integers(min_value=1), CALL_NAMES, st.integers(min_value=1), CALL_NAMES)
+def test_interrupt_id__differs_for_every_call_of_every_turn(
+    turn: int, call: str, other_turn: int, other_call: str
+) -> None:
+    first = InterruptId.of(TurnId.of(turn), ToolCallId(call))
+    second = InterruptId.of(TurnId.of(other_turn), ToolCallId(other_call))
+
+    assert InterruptId(first) == first
+    assert (first == second) == ((turn, call) == (other_turn, other_call))
+
+
+@pytest.mark.parametrize("text", ["", "turn-1", "turn-1.", "turn-0.a", "turn-1.a/b", "a.turn-1"])
+def test_interrupt_id__refuses_another_form(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not of the form 'turn-<n>\.<tool call ID>'"):
+        InterruptId(text)
+
+
+def test_idempotency_key__names_session_turn_and_call() -> None:
+    key = idempotency_key(SessionId("session-1"), TurnId("turn-2"), ToolCallId("a.b"))
+
+    assert key == "session-1/turn-2/a.b"

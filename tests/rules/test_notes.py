@@ -1,0 +1,72 @@
+"""How an ended tool call is told to a model."""
+
+from __future__ import annotations
+
+import pytest
+
+from dex_agents_model.calls import (
+    AwaitingApproval,
+    Failed,
+    FinalCall,
+    OutcomeUnknown,
+    Rejected,
+    Runnable,
+    Succeeded,
+)
+from dex_agents_model.notes import (
+    OUTCOME_UNKNOWN_TOOL_RESULT,
+    build_turn_failure_note,
+    describe_tool_call_outcome,
+)
+
+from .samples import call
+
+
+@pytest.mark.parametrize(
+    ("record", "described"),
+    [
+        (Succeeded(call(), "found"), "found"),
+        (Succeeded(call(), ""), ""),
+        (Rejected(call(), "not now"), "not now"),
+        (Failed(call(), "no such order"), "The tool call failed: no such order"),
+        (OutcomeUnknown(call(), "worker lost"), OUTCOME_UNKNOWN_TOOL_RESULT),
+    ],
+)
+def test_describe_tool_call_outcome__speaks_to_the_model(record: FinalCall, described: str) -> None:
+    assert describe_tool_call_outcome(record) == described
+
+
+def test_build_turn_failure_note__leaves_open_calls_out() -> None:
+    records = (
+        Runnable(call("a")),
+        AwaitingApproval(call("b", order=1)),
+        Succeeded(call("c", order=2), "found"),
+    )
+
+    assert build_turn_failure_note(records) == (
+        "[Dex] The previous turn failed after these tool calls ran:\n"
+        "- tool_c {} -> succeeded: found\n"
+        "Do not repeat these tool calls unless the user asks again."
+    )
+
+
+@pytest.mark.parametrize(
+    "records",
+    [(), (Rejected(call(), "no"),), (Runnable(call()),)],
+    ids=["no calls", "only rejected calls", "only open calls"],
+)
+def test_build_turn_failure_note__is_absent_when_no_tool_ended(
+    records: tuple[Rejected | Runnable, ...],
+) -> None:
+    assert build_turn_failure_note(records) is None
+
+
+def test_build_turn_failure_note__shortens_long_arguments_and_results() -> None:
+    long = "\u00e9" * 2049
+    shortened = "\u00e9" * 2048 + "... [4098 bytes in full]"
+
+    assert build_turn_failure_note((Succeeded(call(arguments=long), long),)) == (
+        "[Dex] The previous turn failed after these tool calls ran:\n"
+        f"- tool_a {shortened} -> succeeded: {shortened}\n"
+        "Do not repeat these tool calls unless the user asks again."
+    )

@@ -1,0 +1,221 @@
+"""What a runner is given and what is taken from it ([core: runner contract])."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import Factory, define
+
+from dex_agents_model.calls import Runnable, Succeeded, ToolCallStatus, ToolEffect
+from dex_agents_model.effects import (
+    CallModel,
+    Effect,
+    ExecuteTool,
+    Outcome,
+    ToolRaised,
+    ToolReturned,
+    TurnCompleted,
+)
+from dex_agents_model.errors import ContractBroken
+from dex_agents_model.ids import ToolCallId
+from dex_agents_model.policy import AgentSessionOptions, ToolPolicy
+from dex_agents_model.records import AgentMessage, FrameworkMessage, MessageRole
+from dex_agents_model.runner import (
+    AgentTurnContext,
+    DeferredToolExecution,
+    Heartbeat,
+    ToolExecutionError,
+    ToolExecutionResult,
+    perform,
+    user_message,
+)
+
+from .samples import MESSAGES, SESSION, TURN, call
+
+ENDED = Succeeded(call("a"), "found")
+RUNNABLE = Runnable(call("b"))
+OPTIONS = AgentSessionOptions(tool_policies={"tool_a": ToolPolicy(ToolEffect.READ, True)})
+
+
+@define
+class ScriptedRunner:
+    """Answers as it was told and writes down what it was given and what it announced."""
+
+    answer: Any = None
+    role: MessageRole = MessageRole.USER
+    log: list[object] = Factory(list)
+
+    def build_user_message(self, text: str) -> FrameworkMessage:
+        return FrameworkMessage(self.role, f"<{text}>", text)
+
+    async def run_model_step(self, turn: AgentTurnContext) -> Any:
+        return self._answer(turn)
+
+    async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> Any:
+        return self._answer(call)
+
+    def _answer(self, given: object) -> Any:
+        self.log.append(given)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def write_text_delta(self, text: str) -> None:
+        self.log.append(("text", text))
+
+    def write_reasoning_delta(self, text: str) -> None:
+        self.log.append(("reasoning", text))
+
+    def write_tool_call_started(self, tool_call_id: ToolCallId, tool_name: str) -> None:
+        self.log.append(("started", tool_call_id, tool_name))
+
+    def write_tool_call_finished(
+        self, tool_call_id: ToolCallId, tool_name: str, status: ToolCallStatus
+    ) -> None:
+        self.log.append(("finished", tool_call_id, tool_name, status))
+
+    def write_event(self, name: str, data: str) -> None:
+        self.log.append((name, data))
+
+    async def beat(self) -> None:
+        self.log.append("heartbeat")
+
+
+async def performed(effect: Effect, runner: ScriptedRunner, heartbeat: Heartbeat) -> Outcome:
+    return await perform(
+        effect,
+        runner,
+        session=SESSION,
+        attempt=2,
+        options=OPTIONS,
+        events=runner,
+        heartbeat=heartbeat,
+    )
+
+
+async def test_perform__gives_a_model_call_its_whole_turn() -> None:
+    runner = ScriptedRunner(TurnCompleted(()))
+    heartbeat = runner.beat
+
+    outcome = await performed(CallModel(TURN, MESSAGES, "state", (ENDED,)), runner, heartbeat)
+
+    assert outcome == TurnCompleted(())
+    assert runner.log == [
+        AgentTurnContext(
+            flow_id=SESSION,
+            turn_id=TURN,
+            attempt=2,
+            messages=MESSAGES,
+            framework_run_state="state",
+            tool_calls={ENDED.tool_call_id: ENDED},
+            options=OPTIONS,
+            events=runner,
+            heartbeat=heartbeat,
+        )
+    ]
+
+
+async def test_perform__announces_a_tool_and_beats_before_it_runs() -> None:
+    runner = ScriptedRunner(ToolExecutionResult("found"))
+    heartbeat = runner.beat
+
+    assert await performed(ExecuteTool(RUNNABLE), runner, heartbeat) == ToolReturned("found")
+    assert runner.log == [
+        ("started", "b", "tool_b"),
+        "heartbeat",
+        DeferredToolExecution(
+            flow_id=SESSION,
+            tool_call=RUNNABLE,
+            idempotency_key="session-1/turn-2/b",
+            attempt=2,
+            events=runner,
+            heartbeat=heartbeat,
+        ),
+    ]
+
+
+async def test_perform__takes_a_failure_for_the_model_as_an_outcome() -> None:
+    runner = ScriptedRunner(ToolExecutionError("no such order"))
+
+    outcome = await performed(ExecuteTool(RUNNABLE), runner, runner.beat)
+
+    assert outcome == ToolRaised("no such order")
+
+
+@pytest.mark.parametrize("effect", [CallModel(TURN, MESSAGES, None, ()), ExecuteTool(RUNNABLE)])
+async def test_perform__lets_every_other_exception_fail_the_attempt(effect: Effect) -> None:
+    runner = ScriptedRunner(ConnectionError("lost"))
+
+    with pytest.raises(ConnectionError, match="lost"):
+        await performed(effect, runner, runner.beat)
+
+
+@pytest.mark.parametrize(
+    ("effect", "message"),
+    [
+        (
+            CallModel(TURN, MESSAGES, None, ()),
+            "run_model_step returned 'done', not an AgentTurnOutcome",
+        ),
+        (
+            ExecuteTool(RUNNABLE),
+            "execute_deferred_tool_call returned 'done', not a ToolExecutionResult",
+        ),
+    ],
+)
+async def test_perform__refuses_what_the_contract_does_not_know(
+    effect: Effect, message: str
+) -> None:
+    runner = ScriptedRunner("done")
+
+    with pytest.raises(ContractBroken, match=message):
+        await performed(effect, runner, runner.beat)
+
+
+def context(run_state: str | None) -> AgentTurnContext:
+    writer = ScriptedRunner()
+    return AgentTurnContext(
+        flow_id=SESSION,
+        turn_id=TURN,
+        attempt=1,
+        messages=MESSAGES,
+        framework_run_state=run_state,
+        tool_calls={ENDED.tool_call_id: ENDED},
+        options=OPTIONS,
+        events=writer,
+        heartbeat=writer.beat,
+    )
+
+
+def test_agent_turn_context__resumes_exactly_with_a_run_state() -> None:
+    assert [context(None).is_resuming, context("state").is_resuming] == [False, True]
+
+
+def test_agent_turn_context__reads_one_record() -> None:
+    assert context("state").recorded_tool_call("a") == ENDED
+    with pytest.raises(KeyError, match="b"):
+        context("state").recorded_tool_call("b")
+
+
+def test_agent_turn_context__resolves_policies_by_the_options() -> None:
+    assert context(None).resolve_tool_policy("tool_a") == ToolPolicy(ToolEffect.READ, True)
+    assert context(None).resolve_tool_policy("tool_b", ToolEffect.READ) == ToolPolicy(
+        ToolEffect.READ
+    )
+
+
+def test_user_message__places_what_the_runner_built() -> None:
+    built = user_message(ScriptedRunner(), sequence=4, turn=TURN, text="hello")
+
+    assert built == AgentMessage(4, TURN, MessageRole.USER, "<hello>", "hello")
+
+
+def test_user_message__refuses_another_role() -> None:
+    runner = ScriptedRunner(role=MessageRole.ASSISTANT)
+
+    with pytest.raises(
+        ContractBroken,
+        match="build_user_message returned a message of the role assistant, not user",
+    ):
+        user_message(runner, sequence=4, turn=TURN, text="hello")
