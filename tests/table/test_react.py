@@ -1,0 +1,151 @@
+"""What `react` and `await_conditions` themselves decide, before any rule does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import fields_dict
+
+import dex_agents_model.table
+from dex_agents_model.calls import Runnable
+from dex_agents_model.decision import EndBranch, StepDecision, WaitDecision
+from dex_agents_model.effects import (
+    AttemptsExhausted,
+    DeadlineReached,
+    Entered,
+    InterruptAnswered,
+    Occurrence,
+    ToolCallsRequested,
+    ToolRaised,
+    ToolResultsArrived,
+    ToolReturned,
+    TurnCompleted,
+    UserSpoke,
+)
+from dex_agents_model.errors import StateCorrupt
+from dex_agents_model.ids import InterruptId, ToolCallId, TurnId
+from dex_agents_model.policy import AgentSessionOptions
+from dex_agents_model.records import (
+    AgentInterruptResolution,
+    AgentState,
+    AgentUserMessage,
+    RunningModel,
+    RunningTools,
+    WaitingForUserMessage,
+)
+from dex_agents_model.spec import Spec, on
+from dex_agents_model.steps import AwaitUserMessage, CallTool, Step
+from dex_agents_model.table import SPECS, await_conditions, react
+from dex_agents_model.views import CallView, SessionView
+from dex_agents_model.waits import NoWait
+from tests.rules.samples import NOW, TURN, call, call_view, view
+
+A = ToolCallId("a")
+SAMPLES: dict[type[Occurrence], Occurrence] = {
+    Entered: Entered(),
+    UserSpoke: UserSpoke(AgentUserMessage("hello")),
+    InterruptAnswered: InterruptAnswered(AgentInterruptResolution(InterruptId("turn-2.a"), True)),
+    DeadlineReached: DeadlineReached(),
+    ToolResultsArrived: ToolResultsArrived(),
+    AttemptsExhausted: AttemptsExhausted("lost"),
+    TurnCompleted: TurnCompleted(()),
+    ToolCallsRequested: ToolCallsRequested("state", ()),
+    ToolReturned: ToolReturned("found"),
+    ToolRaised: ToolRaised("broken"),
+}
+OF_A_TURN = tuple(entry for entry in SPECS if entry.ends_with_its_turn)
+OVER: tuple[AgentState | None, ...] = (
+    None,
+    WaitingForUserMessage(turn_count=2, message_count=4),
+    RunningModel(turn_count=3, message_count=5, model_calls=0),
+    RunningTools(turn_count=3, message_count=5, model_calls=1),
+)
+
+
+def by_step(entry: Spec[Any, Any]) -> str:
+    return entry.step.__name__
+
+
+def step_of(entry: Spec[Any, Any]) -> Step:
+    """The Step, with an input of the running turn."""
+    inputs = {"turn": TURN, "call": A, "expected_result_count": 1, "initial_message": None}
+    build: Any = entry.step
+    step: Step = build(**{name: inputs[name] for name in fields_dict(entry.step)})
+    return step
+
+
+@pytest.mark.parametrize("state", OVER, ids=lambda state: getattr(state, "status", "not started"))
+@pytest.mark.parametrize("entry", OF_A_TURN, ids=by_step)
+def test_await_conditions__waits_for_nothing_once_the_turn_is_over(
+    entry: Spec[Any, Any], state: AgentState | None
+) -> None:
+    given: Any = view(entry.reads, state=state)
+
+    assert await_conditions(step_of(entry), given, NOW) == WaitDecision(wait=NoWait())
+
+
+@pytest.mark.parametrize("state", OVER, ids=lambda state: getattr(state, "status", "not started"))
+@pytest.mark.parametrize("entry", OF_A_TURN, ids=by_step)
+def test_react__ends_the_branch_once_the_turn_is_over(
+    entry: Spec[Any, Any], state: AgentState | None
+) -> None:
+    given: Any = view(entry.reads, state=state)
+    step = step_of(entry)
+
+    for occurrence in SAMPLES.values():
+        assert react(step, given, occurrence, NOW) == StepDecision(next=EndBranch())
+
+
+def test_specs__every_step_but_those_between_turns_ends_with_its_turn() -> None:
+    assert [by_step(entry) for entry in SPECS if not entry.ends_with_its_turn] == [
+        "StartAgentSession",
+        "AwaitUserMessage",
+    ]
+
+
+@pytest.mark.parametrize("entry", [entry for entry in SPECS if entry.wait is None], ids=by_step)
+def test_await_conditions__lets_a_step_without_a_wait_execute_at_once(
+    entry: Spec[Any, Any],
+) -> None:
+    given: Any = view(entry.reads)
+
+    assert await_conditions(step_of(entry), given, NOW) == WaitDecision(wait=NoWait())
+
+
+@pytest.mark.parametrize("entry", OF_A_TURN, ids=by_step)
+def test_react__refuses_what_has_no_row(entry: Spec[Any, Any]) -> None:
+    given: Any = view(entry.reads)
+    step = step_of(entry)
+
+    for occurrence in SAMPLES.keys() - {row.on for row in entry.rows}:
+        message = f"^{entry.step.__name__} has no rule for {occurrence.__name__}$"
+        with pytest.raises(StateCorrupt, match=message):
+            react(step, given, SAMPLES[occurrence], NOW)
+
+
+def test_react__refuses_what_has_no_row_between_turns() -> None:
+    given = view(SessionView, state=WaitingForUserMessage())
+
+    with pytest.raises(StateCorrupt, match=r"^AwaitUserMessage has no rule for DeadlineReached$"):
+        react(AwaitUserMessage(), given, DeadlineReached(), NOW)
+
+
+def test_react__refuses_a_rule_that_leads_where_its_row_does_not_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stray(step: CallTool, view: CallView, on: Entered, now: object) -> StepDecision:
+        return StepDecision(next=EndBranch())
+
+    row = on(Entered, stray, AwaitUserMessage)
+    monkeypatch.setattr(dex_agents_model.table, "_ROWS", {(CallTool, Entered): row})
+    given = call_view(CallView, Runnable(call("a")), options=AgentSessionOptions())
+
+    with pytest.raises(StateCorrupt, match=r"^stray leads to \['EndBranch'\], which its row does"):
+        react(CallTool(TURN, A), given, Entered(), NOW)
+
+
+def test_session_view__runs_exactly_the_active_turn() -> None:
+    given = view(SessionView)
+
+    assert [given.runs(TurnId.of(number)) for number in (1, 2, 3)] == [False, True, False]

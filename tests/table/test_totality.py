@@ -1,0 +1,211 @@
+"""Nothing is missing from the table, and nothing stands in it that cannot happen.
+
+A literal table loses the exhaustiveness of ``match``: these tests give it back. They read the
+examples of tests/rules, so a row without an example fails here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from attrs import fields
+
+from dex_agents_model.decision import EndBranch, GoTo, Reaction, StepDecision
+from dex_agents_model.effects import (
+    AttemptsExhausted,
+    CallModel,
+    DeadlineReached,
+    Effect,
+    Entered,
+    ExecuteTool,
+    InterruptAnswered,
+    Occurrence,
+    Outcome,
+    ToolCallsRequested,
+    ToolRaised,
+    ToolResultsArrived,
+    ToolReturned,
+    TurnCompleted,
+    UserSpoke,
+)
+from dex_agents_model.requests import Request
+from dex_agents_model.spec import Spec
+from dex_agents_model.steps import Step
+from dex_agents_model.table import RPCS, SPEC_OF, SPECS
+from dex_agents_model.waits import (
+    ForInterruptResolution,
+    ForToolResults,
+    ForUserMessage,
+    NoWait,
+    Wait,
+)
+from tests.rules.cases import Answers, Case, Reacts, Waits, all_cases
+
+STEPS = get_args(Step)
+EFFECTS = get_args(Effect)
+FAILURE_ROUTES = {
+    entry.limits.on_exhausted for entry in SPECS if entry.limits.on_exhausted is not None
+}
+
+CASES: tuple[Case, ...] = tuple(all_cases())
+REACTIONS = tuple(case for case in CASES if isinstance(case, Reacts))
+WAITS = tuple(case for case in CASES if isinstance(case, Waits))
+
+OUTCOMES_OF: dict[type[Effect], set[type[Outcome]]] = {
+    CallModel: {TurnCompleted, ToolCallsRequested},
+    ExecuteTool: {ToolReturned, ToolRaised},
+}
+
+
+def occurrences_of(wait: Wait) -> set[type[Occurrence]]:
+    """What may end ``wait``."""
+    match wait:
+        case NoWait():
+            return {Entered}
+        case ForUserMessage():
+            return {UserSpoke}
+        case ForInterruptResolution(at_most=None):
+            return {InterruptAnswered}
+        case ForInterruptResolution():
+            return {InterruptAnswered, DeadlineReached}
+        case ForToolResults():
+            return {ToolResultsArrived}
+
+
+def possible_occurrences(entry: Spec[Any, Any]) -> set[type[Occurrence]]:
+    """All that can happen to a Step: by its route, by the waits of its examples, by its effects."""
+    if entry.step in FAILURE_ROUTES:
+        possible: set[type[Occurrence]] = {AttemptsExhausted}
+    elif entry.wait is None:
+        possible = {Entered}
+    else:
+        planned = [
+            occurrences_of(case.then.wait) for case in WAITS if type(case.step) is entry.step
+        ]
+        possible = set().union(*planned)
+    for row in entry.rows:
+        for effect in row.to & set(EFFECTS):
+            possible |= OUTCOMES_OF[effect]
+    return possible
+
+
+def targets(reaction: Reaction) -> set[type[Any]]:
+    match reaction:
+        case StepDecision(next=GoTo(steps)):
+            return set(map(type, steps))
+        case StepDecision(next=end):
+            return {type(end)}
+        case effect:
+            return {type(effect)}
+
+
+def by_step(entry: Spec[Any, Any]) -> str:
+    return entry.step.__name__
+
+
+def test_specs__name_every_step_once() -> None:
+    assert sorted(map(by_step, SPECS)) == sorted(step.__name__ for step in STEPS)
+
+
+def test_rpcs__name_every_request_once() -> None:
+    assert sorted(entry.request.__name__ for entry in RPCS) == sorted(
+        request.__name__ for request in get_args(Request)
+    )
+
+
+def test_effects__each_has_its_outcomes() -> None:
+    assert set(OUTCOMES_OF) == set(EFFECTS)
+    assert set().union(*OUTCOMES_OF.values()) == set(get_args(Outcome))
+
+
+@pytest.mark.parametrize("entry", SPECS, ids=by_step)
+def test_rows__are_exactly_what_can_happen_to_the_step(entry: Spec[Any, Any]) -> None:
+    rows = [row.on for row in entry.rows]
+
+    assert sorted(rows, key=repr) == sorted(possible_occurrences(entry), key=repr)
+
+
+@pytest.mark.parametrize("entry", SPECS, ids=by_step)
+def test_rows__lead_to_steps_effects_or_the_end_of_the_branch(entry: Spec[Any, Any]) -> None:
+    named = set().union(*(row.to for row in entry.rows))
+
+    assert named - {*STEPS, *EFFECTS, EndBranch} == set()
+
+
+@pytest.mark.parametrize("entry", SPECS, ids=by_step)
+def test_rows__lead_by_example_exactly_where_they_say(entry: Spec[Any, Any]) -> None:
+    shown: dict[tuple[str, type[Any]], set[type[Any]]] = {}
+    for case in REACTIONS:
+        if type(case.step) is entry.step:
+            rule, _, _ = case.claim.partition("__")
+            shown.setdefault((rule, type(case.on)), set()).update(targets(case.then))
+
+    assert shown == {(row.rule.__name__, row.on): set(row.to) for row in entry.rows}
+
+
+@pytest.mark.parametrize("entry", [entry for entry in SPECS if entry.wait], ids=by_step)
+def test_waits__each_is_shown_by_example(entry: Spec[Any, Any]) -> None:
+    shown = {case.claim.partition("__")[0] for case in WAITS if type(case.step) is entry.step}
+
+    assert entry.wait is not None
+    assert shown == {entry.wait.__name__}
+
+
+def test_rpcs__each_is_shown_by_example() -> None:
+    shown = {
+        (type(case.request), case.claim.partition("__")[0])
+        for case in CASES
+        if isinstance(case, Answers)
+    }
+
+    assert shown == {(entry.request, entry.rule.__name__) for entry in RPCS}
+
+
+def test_examples__load_what_their_step_or_request_reads() -> None:
+    read = {(entry.step, entry.reads) for entry in SPECS}
+    answered = {(entry.request, entry.reads) for entry in RPCS}
+    loaded = {
+        (type(case.request if isinstance(case, Answers) else case.step), type(case.view))
+        for case in CASES
+    }
+
+    assert loaded == read | answered
+
+
+def test_examples__make_each_claim_once() -> None:
+    claims = [case.claim for case in CASES]
+
+    assert sorted({claim for claim in claims if claims.count(claim) > 1}) == []
+
+
+def test_steps__each_is_reached() -> None:
+    first, *later = SPECS
+    reached = set().union(*(row.to for entry in SPECS for row in entry.rows)) | FAILURE_ROUTES
+
+    assert {entry.step for entry in later} == reached & set(STEPS)
+    assert first.step not in reached
+
+
+@pytest.mark.parametrize(
+    "entry", [entry for entry in SPECS if entry.limits.on_exhausted], ids=by_step
+)
+def test_failure_routes__take_the_input_of_the_step_that_failed(entry: Spec[Any, Any]) -> None:
+    route = entry.limits.on_exhausted
+
+    assert route is not None
+    assert [(f.name, f.type) for f in fields(route)] == [
+        (f.name, f.type) for f in fields(entry.step)
+    ]
+
+
+def test_limits__without_a_route_never_end() -> None:
+    assert {entry.step for entry in SPECS if entry.limits.attempts is None} == {
+        entry.step for entry in SPECS if entry.limits.on_exhausted is None
+    }
+
+
+def test_limits__are_endless_for_failure_routes() -> None:
+    assert [SPEC_OF[route].limits.attempts for route in FAILURE_ROUTES] == [None] * len(
+        FAILURE_ROUTES
+    )
