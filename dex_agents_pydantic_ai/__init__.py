@@ -1,1 +1,15 @@
-"""The Pydantic AI adapter: runs an agent of that framework as a durable session."""
+"""The Pydantic AI adapter: runs an agent of that framework as a durable session.
+
+What an application uses is named here; no code may live here.
+"""
+
+from .flow import pydantic_ai_session_flow
+from .runner import PydanticAIRunner
+from .tool_step import IDEMPOTENCY_KEY_METADATA_KEY, deferred_tool_idempotency_key
+
+__all__ = [
+    "IDEMPOTENCY_KEY_METADATA_KEY",
+    "PydanticAIRunner",
+    "deferred_tool_idempotency_key",
+    "pydantic_ai_session_flow",
+]

@@ -1,0 +1,184 @@
+"""Stops a run of an agent after one model call: every tool is deferred to a Step. Runs no tool and stores nothing.
+
+One capability, given to a single run, marks each tool of that run as external. Pydantic AI then
+ends the run with the calls that the model asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import (
+    AbstractCapability,
+    CapabilityOrdering,
+    RawToolArgs,
+    ValidatedToolArgs,
+    WrapModelRequestHandler,
+    WrapToolValidateHandler,
+)
+from pydantic_ai.exceptions import SkipModelRequest
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+)
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.tools import AgentDepsT, ToolDefinition
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
+
+from dex_agents_model import AgentEventWriter, ToolEffect
+from dex_agents_model.text import clean_text
+
+from .cleaning import clean_response
+from .providers import ModelCall
+
+# Around every other capability, so that tools which capabilities add are deferred too. Both parts
+# are needed: Pydantic AI puts some capabilities of its own outermost.
+AROUND_EVERYTHING = CapabilityOrdering(position="outermost", wraps=(AbstractCapability,))
+
+
+@dataclass
+class DeferringToolset(WrapperToolset[AgentDepsT]):
+    """Lists every tool as external. ``listed`` collects the definitions as they were."""
+
+    listed: dict[str, ToolDefinition]
+
+    async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
+        tools = await super().get_tools(ctx)
+        self.listed.update({name: tool.tool_def for name, tool in tools.items()})
+        return {
+            name: replace(tool, tool_def=replace(tool.tool_def, kind="external"))
+            for name, tool in tools.items()
+        }
+
+
+@dataclass
+class ModelStepCapability(AbstractCapability[AgentDepsT]):
+    """Given to one run: defers its tools, tells watchers what streams, and notes what happened."""
+
+    events: AgentEventWriter
+    listed: dict[str, ToolDefinition] = field(default_factory=dict)
+    """Each tool by the name that the model calls, as its toolset defined it."""
+    model_calls: list[ModelCall] = field(default_factory=list)
+    output_call_ids: set[str] = field(default_factory=set)
+    """Tool calls that are the model's final result."""
+
+    def get_ordering(self) -> CapabilityOrdering:
+        return AROUND_EVERYTHING
+
+    def get_wrapper_toolset(
+        self, toolset: AbstractToolset[AgentDepsT]
+    ) -> AbstractToolset[AgentDepsT]:
+        return DeferringToolset(toolset, self.listed)
+
+    async def wrap_tool_validate(
+        self,
+        ctx: RunContext[AgentDepsT],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: RawToolArgs,
+        handler: WrapToolValidateHandler,
+    ) -> ValidatedToolArgs:
+        """Check the arguments against the tool's schema alone: hooks belong to the Step that runs the tool."""
+        manager = ctx.tool_manager
+        assert manager is not None, "a call is validated inside a run"
+        assert manager.tools is not None, "a call is validated after its tools were listed"
+        validator = manager.tools[call.tool_name].args_validator
+        validated: ValidatedToolArgs = (
+            validator.validate_json(args or "{}", context=ctx.validation_context)
+            if isinstance(args, str)
+            else validator.validate_python(args, context=ctx.validation_context)
+        )
+        return validated
+
+    async def wrap_model_request(
+        self,
+        ctx: RunContext[AgentDepsT],
+        *,
+        request_context: ModelRequestContext,
+        handler: WrapModelRequestHandler,
+    ) -> ModelResponse:
+        try:
+            response = self._received(ctx, await handler(request_context))
+        except SkipModelRequest as skip:
+            response = self._received(ctx, skip.response)
+            raise SkipModelRequest(response) from skip
+        self.model_calls.append(ModelCall(request_context.model.model_name, response))
+        return response
+
+    def _received(self, ctx: RunContext[AgentDepsT], response: ModelResponse) -> ModelResponse:
+        return self._without_early_result(ctx, clean_response(response))
+
+    def _without_early_result(
+        self, ctx: RunContext[AgentDepsT], response: ModelResponse
+    ) -> ModelResponse:
+        """Drop a final result that stands beside tool calls: it was made without their results."""
+        manager = ctx.tool_manager
+        assert manager is not None, "a model is called inside a run"
+        kinds = {
+            call.tool_call_id: definition.kind
+            for call in response.tool_calls
+            if (definition := manager.get_tool_def(call.tool_name)) is not None
+        }
+        output_ids = {call_id for call_id, kind in kinds.items() if kind == "output"}
+        self.output_call_ids |= output_ids
+        if "external" not in kinds.values() or not output_ids:
+            return response
+        return replace(
+            response,
+            parts=[
+                part
+                for part in response.parts
+                if not (isinstance(part, ToolCallPart) and part.tool_call_id in output_ids)
+            ],
+        )
+
+    async def wrap_run_event_stream(
+        self, ctx: RunContext[AgentDepsT], *, stream: AsyncIterable[AgentStreamEvent]
+    ) -> AsyncIterable[AgentStreamEvent]:
+        """Tell watchers each piece of text. That this is overridden makes Pydantic AI stream at all."""
+        try:
+            async for event in stream:
+                self._tell(event)
+                yield event
+        finally:
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
+
+    def _tell(self, event: AgentStreamEvent) -> None:
+        match event:
+            case (
+                PartStartEvent(part=TextPart(content=str(text)))
+                | PartDeltaEvent(delta=TextPartDelta(content_delta=str(text)))
+            ) if text:
+                self.events.write_text_delta(clean_text(text))
+            case (
+                PartStartEvent(part=ThinkingPart(content=str(text)))
+                | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text)))
+            ) if text:
+                self.events.write_reasoning_delta(clean_text(text))
+            case _:
+                pass
+
+
+def effect_hint(definition: ToolDefinition) -> ToolEffect | None:
+    """What the tool's definition says of its effect: MCP annotations, or a search that Pydantic AI runs itself."""
+    if definition.tool_kind in ("tool-search", "capability-load"):
+        return ToolEffect.READ
+    metadata: dict[str, Any] = definition.metadata or {}
+    annotations: dict[str, Any] = metadata.get("annotations") or {}
+    if annotations.get("readOnlyHint"):
+        return ToolEffect.READ
+    if annotations.get("idempotentHint"):
+        return ToolEffect.IDEMPOTENT_WRITE
+    return None

@@ -1,0 +1,20 @@
+"""Why an attempt of a Step failed. A failure that the model should see is a ToolExecutionError of the model package.
+
+Both are RuntimeErrors: the Dex SDK passes those on as they are, and gives others its own words.
+"""
+
+from __future__ import annotations
+
+
+class ModelStepFailed(RuntimeError):
+    """The model call of this attempt cannot be used; nothing of it is stored."""
+
+
+class ToolStepFailed(RuntimeError):
+    """The tool was cut off or broke; its work may have happened."""
+
+
+def describe(error: BaseException) -> str:
+    """``<type>: <message>``, or the type alone when there is no message."""
+    name = type(error).__name__
+    return f"{name}: {text}" if (text := str(error)) else name

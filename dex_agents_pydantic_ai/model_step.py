@@ -1,0 +1,219 @@
+"""One model call of a turn: runs the agent until the model has answered. Runs no tool, keeps nothing.
+
+Everything comes from the turn's committed state, so a retry gives the model the same input.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+from attrs import frozen
+from pydantic_ai import DeferredToolRequests
+from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.capabilities import ReinjectSystemPrompt
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
+)
+from pydantic_ai.models import KnownModelName, Model
+from pydantic_ai.output import OutputSpec
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RunUsage
+
+from dex_agents_model import (
+    AgentMessage,
+    AgentTurnContext,
+    AgentTurnOutcome,
+    AgentUsage,
+    DeferredToolCall,
+    MessageRole,
+    ToolCallsRequested,
+    ToolPolicy,
+    TurnCompleted,
+)
+
+from . import private
+from .deferral import ModelStepCapability, effect_hint
+from .errors import ModelStepFailed, describe
+from .history import RunState, earlier_turns, turn_to_stored, user_prompt
+from .resume import deferred_results
+
+# One of its own: under its default ID this copy would replace the agent's own.
+_REINJECT_ID: Final = "dex_reinject_system_prompt"
+
+
+@frozen
+class ModelStep:
+    """An agent, and what one model call of a turn runs it with."""
+
+    agent: AbstractAgent[Any, Any]
+    model: Model | KnownModelName | str | None
+    deps: Any
+    conversation_id: str
+
+    async def run(
+        self, turn: AgentTurnContext, capability: ModelStepCapability[Any]
+    ) -> AgentTurnOutcome:
+        """Make the call. ``capability`` notes what the run did.
+
+        Raises:
+            RuntimeError: the call failed, or its answer breaks a rule of the session.
+        """
+        user_message = _message_of_user(turn)
+        state = None
+        results = None
+        if turn.framework_run_state is not None:
+            state = RunState.from_json(turn.framework_run_state)
+            results = deferred_results(state, turn.tool_calls)
+        before = () if state is None else state.messages
+        history = [*earlier_turns(turn.messages[:-1]), *before]
+        try:
+            result = await self.agent.run(
+                None if state else user_prompt(user_message),
+                message_history=history or None,
+                deferred_tool_results=results,
+                model=self.model,
+                deps=self.deps,
+                output_type=step_output_type(self.agent),
+                conversation_id=self.conversation_id,
+                infer_name=False,
+                capabilities=[capability, ReinjectSystemPrompt(id=_REINJECT_ID)],
+            )
+        except RuntimeError:
+            raise
+        except Exception as error:
+            raise ModelStepFailed(f"the model call failed: {describe(error)}") from error
+        new = result.new_messages()
+        output = result.output
+        calls = output.calls if isinstance(output, DeferredToolRequests) else []
+        resumed = state.call_ids if state else ()
+        _check_answers(new, calls, resumed, capability.output_call_ids)
+        messages = (*before, *new)
+        _check_ids(messages)
+        usage = usage_of(result.usage)
+        if not calls:
+            return TurnCompleted(turn_to_stored(messages), usage)
+        return ToolCallsRequested(
+            RunState(messages, tuple(call.tool_call_id for call in calls)).to_json(),
+            tuple(_deferred(call, capability.listed[call.tool_name], turn) for call in calls),
+            usage,
+        )
+
+
+def step_output_type(agent: AbstractAgent[Any, Any]) -> Any:
+    """The output type of a Step's run: the agent's own (None), widened where it cannot end with calls."""
+    if private.allows_deferred_tools(agent):
+        return None
+    widened: OutputSpec[Any] = [agent.output_type, DeferredToolRequests]
+    return widened
+
+
+def usage_of(usage: RunUsage) -> AgentUsage:
+    """What one run used."""
+    return AgentUsage(
+        requests=usage.requests,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        reasoning_tokens=usage.output_reasoning_tokens,
+    )
+
+
+def _message_of_user(turn: AgentTurnContext) -> AgentMessage:
+    last = turn.messages[-1] if turn.messages else None
+    if last is None or last.turn_id != turn.turn_id or last.role is not MessageRole.USER:
+        raise ModelStepFailed(f"{turn.turn_id} does not begin with a message of its user")
+    return last
+
+
+def _deferred(
+    call: ToolCallPart, definition: ToolDefinition, turn: AgentTurnContext
+) -> DeferredToolCall:
+    return DeferredToolCall(
+        tool_call_id=call.tool_call_id,
+        tool_name=call.tool_name,
+        arguments=_arguments(call),
+        policy=_policy(definition, turn),
+    )
+
+
+def _arguments(call: ToolCallPart) -> str:
+    """JSON text as the model wrote it; a model that writes none means no arguments."""
+    return (call.args or "{}") if isinstance(call.args, str) else call.args_as_json_str()
+
+
+def _policy(definition: ToolDefinition, turn: AgentTurnContext) -> ToolPolicy:
+    """A tool that its own code declares as needing approval always waits for one."""
+    policy = turn.resolve_tool_policy(definition.name, effect_hint(definition))
+    if definition.kind == "unapproved":
+        return attrs.evolve(policy, requires_approval=True)
+    return policy
+
+
+def _check_answers(
+    new: Sequence[ModelMessage],
+    pending: Sequence[ToolCallPart],
+    resumed: Sequence[str],
+    output_call_ids: set[str],
+) -> None:
+    """Every call got its result from a Step of its own, or goes to one now.
+
+    Raises:
+        ModelStepFailed: something in the agent answered a call, or dropped one.
+    """
+    returns = [part for part in _request_parts(new) if isinstance(part, ToolReturnPart)]
+    settled = {*resumed, *output_call_ids}
+    inline = sorted(
+        part.tool_call_id
+        for part in returns
+        if part.tool_call_id not in settled and part.outcome != "retried"
+    )
+    if inline:
+        raise ModelStepFailed(
+            f"the agent answered the tool calls {inline} itself, so no Step ran them;"
+            " remove the capability that answers deferred tool calls"
+        )
+    asked = {call.tool_call_id for call in _tool_calls(new)}
+    answered = {part.tool_call_id for part in returns}
+    lost = sorted(asked - answered - settled - {call.tool_call_id for call in pending})
+    if lost:
+        raise ModelStepFailed(
+            f"the agent went on without the results of the tool calls {lost};"
+            " a hook that queues messages for the model may not do so beside tool calls"
+        )
+
+
+def _check_ids(messages: Sequence[ModelMessage]) -> None:
+    """Records are kept by call ID, so within a turn an ID may name one call only.
+
+    Raises:
+        ModelStepFailed: the model used an ID twice.
+    """
+    seen = Counter(call.tool_call_id for call in _tool_calls(messages))
+    repeated = sorted(call_id for call_id, times in seen.items() if times > 1)
+    if repeated:
+        raise ModelStepFailed(
+            f"the model used the tool call IDs {repeated} more than once in one turn"
+        )
+
+
+def _tool_calls(messages: Sequence[ModelMessage]) -> list[ToolCallPart]:
+    return [
+        call
+        for message in messages
+        if isinstance(message, ModelResponse)
+        for call in message.tool_calls
+    ]
+
+
+def _request_parts(messages: Sequence[ModelMessage]) -> list[object]:
+    return [
+        part for message in messages if isinstance(message, ModelRequest) for part in message.parts
+    ]

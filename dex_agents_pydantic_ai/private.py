@@ -1,0 +1,79 @@
+"""What Pydantic AI does not promise to keep: its private fields and unwritten habits, each with a test of its own.
+
+No other file of this package may read an underscored name of Pydantic AI, and no decision may live here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from pydantic_ai import ModelRetry
+from pydantic_ai.agent import AbstractAgent, Agent, WrapperAgent
+from pydantic_ai.capabilities import Hooks
+
+_OWN_TIMEOUT: Final = re.compile(r"Timed out after \S+ seconds\.")
+_DURABLE_PACKAGE: Final = "pydantic_ai.durable_exec"
+
+# JSON-RPC codes of an MCP request whose answer never came.
+_MCP_REQUEST_TIMEOUT: Final = 408
+_MCP_CONNECTION_CLOSED: Final = -32000
+
+
+def innermost(agent: AbstractAgent[Any, Any]) -> Agent[Any, Any]:
+    """The agent under every WrapperAgent.
+
+    Raises:
+        ValueError: it is an agent of another kind, of which nothing is known here.
+    """
+    inner = agent
+    while isinstance(inner, WrapperAgent):
+        inner = inner.wrapped
+    if not isinstance(inner, Agent):
+        raise ValueError(
+            f"the agent is a {type(inner).__name__}; give an Agent, or a WrapperAgent around one"
+        )
+    return inner
+
+
+def allows_deferred_tools(agent: AbstractAgent[Any, Any]) -> bool:
+    """Whether the agent's own output type lists DeferredToolRequests."""
+    return bool(innermost(agent)._output_schema.allows_deferred_tools)
+
+
+def has_output_validators(agent: AbstractAgent[Any, Any]) -> bool:
+    """Whether the agent checks its output with functions, which pin its output type."""
+    return bool(innermost(agent)._output_validators)
+
+
+def answers_deferred_calls(hooks: Hooks[Any]) -> bool:
+    """Whether a function that answers deferred tool calls is among these hooks."""
+    return bool(hooks._get("handle_deferred_tool_calls"))
+
+
+def is_of_durable_execution(kind: type) -> bool:
+    """Whether the class belongs to an engine that makes runs of Pydantic AI durable by itself."""
+    return any(base.__module__.startswith(_DURABLE_PACKAGE) for base in kind.__mro__)
+
+
+def hides_unfinished_work(error: ModelRetry) -> bool:
+    """Whether Pydantic AI made this ModelRetry of a call that it no longer waited for.
+
+    That is a tool's own ``timeout``, or an MCP request without an answer. A tool that raises a
+    ModelRetry of its own, even about a timeout, is not meant.
+    """
+    if isinstance(error.__context__, TimeoutError) and error.__suppress_context__:
+        return _OWN_TIMEOUT.fullmatch(error.message) is not None
+    return any(_is_unanswered_mcp_request(cause) for cause in _leaves(error.__cause__))
+
+
+def _leaves(error: BaseException | None) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for each in error.exceptions for leaf in _leaves(each)]
+    return [] if error is None else [error]
+
+
+def _is_unanswered_mcp_request(error: BaseException) -> bool:
+    """MCP errors are told by their shape: the package that defines them is an extra."""
+    code = getattr(getattr(error, "error", None), "code", None)
+    return code in (_MCP_REQUEST_TIMEOUT, _MCP_CONNECTION_CLOSED)

@@ -1,0 +1,124 @@
+"""The runner contract for an agent of Pydantic AI. It keeps nothing between calls but what it has warned of.
+
+How a model call and a tool call are made is in `model_step` and `tool_step`; no rule of the
+session may live in this package.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Generic, TypeAlias, TypeVar, cast
+
+from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.models import KnownModelName, Model
+
+from dex_agents_model import (
+    AgentTurnContext,
+    AgentTurnOutcome,
+    DeferredToolExecution,
+    FrameworkMessage,
+    SessionId,
+    ToolExecutionResult,
+)
+
+from . import history
+from .deferral import ModelStepCapability
+from .errors import ModelStepFailed, ToolStepFailed, describe
+from .model_step import ModelStep
+from .providers import describe_model_calls
+from .refusals import refuse_unsuitable
+from .tool_step import ToolStep
+
+DepsT = TypeVar("DepsT")
+OutputT = TypeVar("OutputT")
+DepsFactory: TypeAlias = Callable[[str], DepsT | Awaitable[DepsT]]
+AgentModel: TypeAlias = Model | KnownModelName | str
+
+_LOG: Final = logging.getLogger(__name__)
+# Pydantic AI takes this conversation ID for "make one up". No session ID holds a colon.
+_MAGIC_CONVERSATION_ID: Final = "new"
+_STAND_IN_CONVERSATION_ID: Final = "session:new"
+
+
+class PydanticAIRunner(Generic[DepsT, OutputT]):
+    """Runs an agent one model call and one tool call at a time.
+
+    Args:
+        agent: An Agent, or a WrapperAgent around one. It is not changed.
+        deps_factory: Builds the agent's dependencies from the session ID. Called before every model
+            call and every tool call, so often in one session, in parallel, and again after a crash.
+        model: Used in place of the agent's own.
+        allow_missing_tools: Whether a tool policy may name a tool that the agent does not list.
+
+    Raises:
+        ValueError: the agent cannot work in a session; the message says why, and the remedy.
+    """
+
+    def __init__(
+        self,
+        agent: AbstractAgent[DepsT, OutputT],
+        *,
+        deps_factory: DepsFactory[DepsT] | None = None,
+        model: AgentModel | None = None,
+        allow_missing_tools: bool = False,
+    ) -> None:
+        refuse_unsuitable(agent)
+        self._agent = agent
+        self._deps_factory = deps_factory
+        self._model = model
+        self._warns_of_missing_tools = not allow_missing_tools
+
+    def build_user_message(self, text: str) -> FrameworkMessage:
+        return history.build_user_message(text)
+
+    async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
+        try:
+            deps = await self._deps(turn.flow_id)
+        except Exception as error:
+            raise ModelStepFailed(f"deps_factory raised {describe(error)}") from error
+        capability = ModelStepCapability[DepsT](turn.events)
+        step = ModelStep(self._agent, self._model, deps, _conversation_id(turn.flow_id))
+        outcome = await step.run(turn, capability)
+        self._warn_of_missing_tools(turn.options.tool_policies, capability.listed)
+        _LOG.debug(
+            "%s of session %s: %s",
+            turn.turn_id,
+            turn.flow_id,
+            describe_model_calls(capability.model_calls),
+        )
+        return outcome
+
+    async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
+        try:
+            deps = await self._deps(call.flow_id)
+        except Exception as error:
+            raise ToolStepFailed(f"deps_factory raised {describe(error)}") from error
+        step = ToolStep(self._agent, self._model, deps, _conversation_id(call.flow_id))
+        return await step.run(call)
+
+    async def _deps(self, session: SessionId) -> DepsT:
+        if self._deps_factory is None:
+            # As in a plain run of the agent: no dependencies are None, whatever their type.
+            return cast(DepsT, None)
+        deps = self._deps_factory(session)
+        return await deps if inspect.isawaitable(deps) else deps
+
+    def _warn_of_missing_tools(
+        self, policies: Mapping[str, object], listed: Mapping[str, object]
+    ) -> None:
+        """Said at the first listing only: later ones may hide tools on purpose."""
+        if not self._warns_of_missing_tools:
+            return
+        self._warns_of_missing_tools = False
+        for name in sorted(set(policies) - set(listed)):
+            _LOG.warning(
+                "tool_policies names %r, which the agent does not list; it lists %s",
+                name,
+                ", ".join(sorted(listed)) or "no tools",
+            )
+
+
+def _conversation_id(session: SessionId) -> str:
+    return _STAND_IN_CONVERSATION_ID if session == _MAGIC_CONVERSATION_ID else session

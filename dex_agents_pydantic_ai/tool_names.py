@@ -1,0 +1,124 @@
+"""Which names of tools an agent has, where that can be known without a run. No tool is listed or called here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.capabilities import AbstractCapability, DynamicCapability
+from pydantic_ai.toolsets import (
+    AbstractToolset,
+    ApprovalRequiredToolset,
+    CombinedToolset,
+    DeferredLoadingToolset,
+    ExternalToolset,
+    FilteredToolset,
+    FunctionToolset,
+    IncludeReturnSchemasToolset,
+    PrefixedToolset,
+    PreparedToolset,
+    RenamedToolset,
+    SetMetadataToolset,
+    WrapperToolset,
+)
+
+from dex_agents_model import ToolPolicy
+
+from .refusals import all_capabilities
+
+# Pydantic AI adds these itself when tools or capabilities are revealed on demand.
+_ADDED_BY_PYDANTIC_AI: Final = frozenset({"search_tools", "load_capability"})
+_NAME_PRESERVING: Final[tuple[type[WrapperToolset[Any]], ...]] = (
+    ApprovalRequiredToolset,
+    DeferredLoadingToolset,
+    FilteredToolset,
+    IncludeReturnSchemasToolset,
+    PreparedToolset,
+    SetMetadataToolset,
+)
+
+
+def refuse_unknown_tools(
+    agent: AbstractAgent[Any, Any], tool_policies: Mapping[str, ToolPolicy]
+) -> None:
+    """Accept the policies, or name those that no tool of the agent can ever meet.
+
+    An agent with toolsets whose names are known only in a run is accepted.
+
+    Raises:
+        ValueError: one line with the names and the remedy.
+    """
+    known = static_tool_names(agent)
+    if known is None:
+        return
+    unknown = sorted(set(tool_policies) - known)
+    if unknown:
+        raise ValueError(
+            f"tool_policies names {_quoted(unknown)}, which the agent does not have; it has"
+            f" {_quoted(sorted(known - _ADDED_BY_PYDANTIC_AI)) or 'no tools'}. Correct the name, or"
+            " pass allow_missing_tools=True when a tool was removed on purpose"
+        )
+
+
+def static_tool_names(agent: AbstractAgent[Any, Any]) -> frozenset[str] | None:
+    """Every name that the model may call a tool by, or None when only a run can tell."""
+    if any(_may_rename(capability) for capability in all_capabilities(agent)):
+        return None
+    names = _union(_names(toolset) for toolset in agent.toolsets)
+    return None if names is None else names | _ADDED_BY_PYDANTIC_AI
+
+
+def _may_rename(capability: AbstractCapability[Any]) -> bool:
+    if isinstance(capability, DynamicCapability):
+        return True
+    wrapping = type(capability).get_wrapper_toolset
+    return not wrapping.__module__.startswith("pydantic_ai.")
+
+
+def _names(toolset: AbstractToolset[Any]) -> frozenset[str] | None:
+    """Exact types only: a subclass may list what it likes."""
+    if isinstance(toolset, FunctionToolset):
+        return _function_names(toolset)
+    kind = type(toolset)
+    if isinstance(toolset, ExternalToolset) and kind is ExternalToolset:
+        return frozenset(definition.name for definition in toolset.tool_defs)
+    if isinstance(toolset, CombinedToolset) and kind is CombinedToolset:
+        return _union(_names(each) for each in toolset.toolsets)
+    if isinstance(toolset, WrapperToolset):
+        inner = _names(toolset.wrapped)
+        return None if inner is None else _names_through(toolset, inner)
+    return None
+
+
+def _function_names(toolset: FunctionToolset[Any]) -> frozenset[str] | None:
+    """A function that prepares a tool for each step may rename it."""
+    lists_itself = type(toolset).get_tools is not FunctionToolset.get_tools
+    if lists_itself or any(tool.prepare is not None for tool in toolset.tools.values()):
+        return None
+    return frozenset(toolset.tools)
+
+
+def _names_through(wrapper: WrapperToolset[Any], inner: frozenset[str]) -> frozenset[str] | None:
+    kind = type(wrapper)
+    if kind in _NAME_PRESERVING:
+        return inner
+    if isinstance(wrapper, PrefixedToolset) and kind is PrefixedToolset:
+        return frozenset(f"{wrapper.prefix}_{name}" for name in inner)
+    if isinstance(wrapper, RenamedToolset) and kind is RenamedToolset:
+        renamed = {original: new for new, original in wrapper.name_map.items()}
+        return frozenset(renamed.get(name, name) for name in inner)
+    return None
+
+
+def _union(parts: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    names: frozenset[str] = frozenset()
+    for part in parts:
+        if part is None:
+            return None
+        names |= part
+    return names
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,0 +1,1 @@
+"""The Pydantic AI adapter, driven without an engine: real agents, scripted models."""

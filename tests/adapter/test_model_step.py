@@ -1,0 +1,539 @@
+"""One model call: what is asked for, what streams, what is refused. No tool may run in any of these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.agent import WrapperAgent
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+from pydantic_ai.exceptions import ModelHTTPError, SkipModelRequest
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, FunctionModel
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import FunctionToolset
+
+from dex_agents_model import (
+    AgentSessionOptions,
+    AgentUsage,
+    DeferredToolCall,
+    SessionId,
+    ToolCallsRequested,
+    ToolEffect,
+    ToolPolicy,
+    TurnCompleted,
+)
+from dex_agents_pydantic_ai import PydanticAIRunner
+from dex_agents_pydantic_ai.errors import ModelStepFailed
+
+from .doubles import (
+    RecordingEvents,
+    ScriptedModel,
+    Session,
+    succeeded,
+    tool_call,
+    tool_calls,
+    with_policies,
+)
+
+READ = ToolPolicy(ToolEffect.READ)
+
+
+class Answer(BaseModel):
+    """A structured final result."""
+
+    text: str
+
+
+@dataclass
+class ToolHooks(AbstractCapability[Any]):
+    """Notes which hooks of tools are called."""
+
+    called: list[str]
+
+    async def before_tool_validate(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any
+    ) -> Any:
+        self.called.append("validate")
+        return args
+
+    async def before_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any
+    ) -> Any:
+        self.called.append("execute")
+        return args
+
+
+def session(agent: Agent[None, Any], model: FunctionModel, **options: Any) -> Session:
+    return Session(PydanticAIRunner(agent, model=model), **options)
+
+
+def agent_with_tools(ran: list[str], **settings: Any) -> Agent[None, Any]:
+    agent = Agent(**settings)
+
+    @agent.tool_plain
+    def find(x: int) -> str:
+        ran.append("find")
+        return f"found {x}"
+
+    @agent.tool_plain(requires_approval=True)
+    def refund(x: int) -> str:
+        ran.append("refund")
+        return f"refunded {x}"
+
+    return agent
+
+
+# --- deferral ----------------------------------------------------------------------------------
+
+
+async def test_run_model_step__defers_every_call_in_model_order_and_runs_none() -> None:
+    ran: list[str] = []
+    hooks: list[str] = []
+    agent = agent_with_tools(ran, capabilities=[ToolHooks(hooks)])
+    model = ScriptedModel(
+        tool_calls(("find", '{"x": 1}', "a"), ("refund", '{"x":2}', "b"), ("find", '{"x":3}', "c"))
+    )
+
+    outcome = await session(agent, model, options=with_policies(find=READ)).ask("hi")
+
+    assert isinstance(outcome, ToolCallsRequested)
+    assert outcome.tool_calls == (
+        DeferredToolCall("a", "find", '{"x": 1}', READ),
+        DeferredToolCall("b", "refund", '{"x":2}', ToolPolicy(ToolEffect.UNCLASSIFIED, True)),
+        DeferredToolCall("c", "find", '{"x":3}', READ),
+    )
+    assert (ran, hooks, len(model.received)) == ([], [], 1)
+
+
+async def test_run_model_step__keeps_the_run_state_as_messages_and_call_ids() -> None:
+    agent = agent_with_tools([])
+    model = ScriptedModel(["thinking it over ", *tool_calls(("find", '{"x":1}', "a"))])
+
+    outcome = await session(agent, model).ask("hi")
+
+    assert isinstance(outcome, ToolCallsRequested)
+    state = json.loads(outcome.framework_run_state)
+    assert [message["kind"] for message in state["messages"]] == ["request", "response"]
+    assert state["calls"] == ["a"]
+
+
+async def test_run_model_step__completes_a_turn_without_tools() -> None:
+    outcome = await session(Agent(), ScriptedModel(["hel", "lo"])).ask("hi")
+
+    assert isinstance(outcome, TurnCompleted)
+    assert [message.text for message in outcome.new_messages] == ["hello"]
+
+
+async def test_run_model_step__runs_the_agent_inside_a_wrapper() -> None:
+    model = ScriptedModel(tool_calls(("find", '{"x":1}', "a")))
+    runner = PydanticAIRunner(WrapperAgent(agent_with_tools([])), model=model)
+
+    outcome = await Session(runner).ask("hi")
+
+    assert isinstance(outcome, ToolCallsRequested)
+
+
+async def test_run_model_step__defers_tools_of_an_agent_whose_output_lists_deferred_requests() -> (
+    None
+):
+    from pydantic_ai import DeferredToolRequests
+
+    agent = agent_with_tools([], output_type=[Answer, DeferredToolRequests])
+    model = ScriptedModel(
+        tool_calls(("find", '{"x":1}', "a")), tool_calls(("final_result", '{"text":"done"}', "o"))
+    )
+    played = session(agent, model)
+
+    assert isinstance(await played.ask("hi"), ToolCallsRequested)
+    assert isinstance(await played.resume(succeeded("a", "1")), TurnCompleted)
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"), [("", "{}"), ("{}", "{}"), ('{"x": 1}', '{"x": 1}')]
+)
+async def test_run_model_step__passes_arguments_on_as_the_model_wrote_them(
+    written: str, stored: str
+) -> None:
+    agent = Agent()
+    agent.tool_plain(lambda x=0: x, name="f")
+    outcome = await session(agent, ScriptedModel([tool_call("f", written)])).ask("hi")
+
+    assert isinstance(outcome, ToolCallsRequested)
+    assert outcome.tool_calls[0].arguments == stored
+
+
+# --- a final result beside tool calls --------------------------------------------------------
+
+
+async def test_run_model_step__drops_a_final_result_beside_tool_calls() -> None:
+    agent = agent_with_tools([], output_type=Answer)
+    model = ScriptedModel(
+        tool_calls(("final_result", '{"text":"early"}', "o"), ("find", '{"x":1}', "a"))
+    )
+
+    outcome = await session(agent, model).ask("hi")
+
+    assert isinstance(outcome, ToolCallsRequested)
+    assert [call.tool_call_id for call in outcome.tool_calls] == ["a"]
+    assert "early" not in outcome.framework_run_state
+
+
+async def test_run_model_step__keeps_a_final_result_beside_an_unknown_tool() -> None:
+    agent = agent_with_tools([], output_type=Answer)
+    model = ScriptedModel(
+        tool_calls(("final_result", '{"text":"done"}', "o"), ("nope", "{}", "a")),
+        tool_calls(("final_result", '{"text":"again"}', "o2")),
+    )
+
+    assert isinstance(await session(agent, model).ask("hi"), TurnCompleted)
+
+
+async def test_run_model_step__drops_an_early_result_of_a_skipped_model_call() -> None:
+    response = ModelResponse(
+        parts=[
+            ToolCallPart("final_result", {"text": "early"}, "o"),
+            ToolCallPart("find", {"x": 1}, "a"),
+        ]
+    )
+
+    @dataclass
+    class Skips(AbstractCapability[Any]):
+        async def before_model_request(
+            self, ctx: RunContext[Any], request_context: ModelRequestContext
+        ) -> ModelRequestContext:
+            raise SkipModelRequest(response)
+
+    agent = agent_with_tools([], output_type=Answer, capabilities=[Skips()])
+
+    outcome = await session(agent, ScriptedModel()).ask("hi")
+
+    assert isinstance(outcome, ToolCallsRequested)
+    assert [call.arguments for call in outcome.tool_calls] == ['{"x":1}']
+    assert "early" not in outcome.framework_run_state
+
+
+# --- live text and usage ---------------------------------------------------------------------
+
+
+async def test_run_model_step__tells_text_and_reasoning_as_they_stream() -> None:
+    events = RecordingEvents()
+    model = ScriptedModel(
+        [
+            {0: DeltaThinkingPart(content="th")},
+            {0: DeltaThinkingPart(content="ink")},
+            "he",
+            "llo",
+            *tool_calls(("find", '{"x":1}', "a")),
+        ]
+    )
+
+    await session(agent_with_tools([]), model, events=events).ask("hi")
+
+    assert events.told == [
+        ("reasoning_delta", "th"),
+        ("reasoning_delta", "ink"),
+        ("text_delta", "he"),
+        ("text_delta", "llo"),
+    ]
+
+
+async def test_run_model_step__reports_the_usage_of_its_own_call_only() -> None:
+    played = session(
+        agent_with_tools([]),
+        ScriptedModel(tool_calls(("find", '{"x":1}', "a")), ["done"]),
+    )
+
+    first = await played.ask("hi")
+    second = await played.resume(succeeded("a", "1"))
+
+    assert (first.usage.requests, second.usage.requests) == (1, 1)
+    assert second.usage.output_tokens > 0
+
+
+def test_usage_of__maps_each_count() -> None:
+    from pydantic_ai.usage import RunUsage
+
+    from dex_agents_pydantic_ai.model_step import usage_of
+
+    usage = RunUsage(
+        requests=1,
+        input_tokens=2,
+        output_tokens=3,
+        cache_read_tokens=4,
+        cache_write_tokens=5,
+        output_reasoning_tokens=6,
+    )
+    assert usage_of(usage) == AgentUsage(1, 2, 3, 4, 5, 6)
+
+
+# --- retries inside the Step -----------------------------------------------------------------
+
+
+async def test_run_model_step__lets_the_model_correct_bad_arguments_in_the_same_step() -> None:
+    ran: list[str] = []
+    model = ScriptedModel(
+        tool_calls(("find", '{"x": "no number"}', "a")), tool_calls(("find", '{"x": 1}', "b"))
+    )
+
+    outcome = await session(agent_with_tools(ran), model).ask("hi")
+
+    assert isinstance(outcome, ToolCallsRequested)
+    assert [call.tool_call_id for call in outcome.tool_calls] == ["b"]
+    assert (outcome.usage.requests, ran) == (2, [])
+
+
+@pytest.mark.parametrize("arguments", ['{"x": 1', "[1]", "nonsense"])
+async def test_run_model_step__never_defers_arguments_that_are_no_object(arguments: str) -> None:
+    model = ScriptedModel(
+        tool_calls(("find", arguments, "a")), tool_calls(("find", '{"x": 1}', "b"))
+    )
+
+    outcome = await session(agent_with_tools([]), model).ask("hi")
+
+    assert isinstance(outcome, ToolCallsRequested)
+    assert [call.arguments for call in outcome.tool_calls] == ['{"x": 1}']
+
+
+async def test_run_model_step__defers_good_calls_beside_refused_ones_and_resumes() -> None:
+    model = ScriptedModel(
+        tool_calls(("find", '{"x":"bad"}', "a"), ("find", '{"x":1}', "b"), ("nope", "{}", "c")),
+        ["done"],
+    )
+    played = session(agent_with_tools([]), model)
+
+    outcome = await played.ask("hi")
+    assert isinstance(outcome, ToolCallsRequested)
+    assert [call.tool_call_id for call in outcome.tool_calls] == ["b"]
+
+    assert isinstance(await played.resume(succeeded("b", "1")), TurnCompleted)
+
+
+async def test_run_model_step__fails_clearly_when_the_model_never_corrects_itself() -> None:
+    model = ScriptedModel(
+        *[tool_calls(("find", '{"x":"bad"}', f"a{attempt}")) for attempt in range(5)]
+    )
+
+    with pytest.raises(RuntimeError, match="'find' exceeded max retries"):
+        await session(agent_with_tools([]), model).ask("hi")
+
+
+# --- the rules after a model call ------------------------------------------------------------
+
+
+async def test_run_model_step__refuses_an_id_used_twice_in_one_response() -> None:
+    model = ScriptedModel(tool_calls(("find", '{"x":1}', "a"), ("find", '{"x":2}', "a")))
+
+    with pytest.raises(RuntimeError, match="'a'"):
+        await session(agent_with_tools([]), model).ask("hi")
+
+
+async def test_run_model_step__refuses_an_id_used_in_an_earlier_response_of_the_turn() -> None:
+    call = tool_calls(("find", '{"x":1}', "a"))
+    played = session(agent_with_tools([]), ScriptedModel(call, call))
+    await played.ask("hi")
+
+    with pytest.raises(ModelStepFailed, match=r"IDs \['a'\] more than once"):
+        await played.resume(succeeded("a", "1"))
+
+
+async def test_run_model_step__takes_an_id_of_an_earlier_turn_again() -> None:
+    call = tool_calls(("find", '{"x":1}', "a"))
+    played = session(agent_with_tools([]), ScriptedModel(call, ["one"], call, ["two"]))
+
+    await played.ask("first")
+    await played.resume(succeeded("a", "1"))
+    await played.ask("second")
+    outcome = await played.resume(succeeded("a", "2"))
+
+    assert isinstance(outcome, TurnCompleted)
+    assert outcome.new_messages[-1].text == "two"
+
+
+async def test_run_model_step__fails_when_a_queued_message_discards_the_tool_calls() -> None:
+    @dataclass
+    class Queues(AbstractCapability[Any]):
+        async def after_model_request(
+            self,
+            ctx: RunContext[Any],
+            *,
+            request_context: ModelRequestContext,
+            response: ModelResponse,
+        ) -> ModelResponse:
+            if ctx.run_step == 1:
+                ctx.enqueue("and another thing")
+            return response
+
+    agent = agent_with_tools([], capabilities=[Queues()])
+    model = ScriptedModel(tool_calls(("find", '{"x":1}', "a")), ["final"])
+
+    with pytest.raises(ModelStepFailed, match=r"without the results of the tool calls \['a'\]"):
+        await session(agent, model).ask("hi")
+
+
+async def test_run_model_step__fails_when_a_capability_built_in_the_run_answers_a_call() -> None:
+    from pydantic_ai.capabilities import HandleDeferredToolCalls
+
+    def answering(ctx: RunContext[Any]) -> HandleDeferredToolCalls[Any]:
+        return HandleDeferredToolCalls(
+            handler=lambda ctx, requests: requests.build_results(
+                calls={call.tool_call_id: "inline" for call in requests.calls}
+            )
+        )
+
+    agent = agent_with_tools([], capabilities=[answering])
+    model = ScriptedModel(tool_calls(("find", '{"x":1}', "a")), ["final"])
+
+    with pytest.raises(ModelStepFailed, match=r"answered the tool calls \['a'\] itself"):
+        await session(agent, model).ask("hi")
+
+
+async def test_run_model_step__fails_when_a_capability_built_in_the_run_wraps_everything() -> None:
+    @dataclass
+    class Greedy(AbstractCapability[Any]):
+        def get_ordering(self) -> CapabilityOrdering:
+            return CapabilityOrdering(position="outermost", wraps=(AbstractCapability,))
+
+    agent = agent_with_tools([], capabilities=[lambda ctx: Greedy()])
+
+    with pytest.raises(RuntimeError, match="Circular ordering"):
+        await session(agent, ScriptedModel(["hi"])).ask("hi")
+
+
+# --- failures --------------------------------------------------------------------------------
+
+
+async def test_run_model_step__passes_on_what_the_provider_said() -> None:
+    async def overloaded(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        raise ModelHTTPError(status_code=503, model_name="m", body="busy")
+        yield ""
+
+    with pytest.raises(ModelHTTPError, match="503"):
+        await session(Agent(), FunctionModel(stream_function=overloaded)).ask("hi")
+
+
+async def test_run_model_step__names_what_else_broke() -> None:
+    agent = Agent()
+
+    @agent.instructions
+    def broken() -> str:
+        raise ValueError("no such customer")
+
+    with pytest.raises(ModelStepFailed, match="ValueError: no such customer"):
+        await session(agent, ScriptedModel(["hi"])).ask("hi")
+
+
+async def test_run_model_step__needs_a_model_that_streams() -> None:
+    model = FunctionModel(lambda messages, info: ModelResponse(parts=[TextPart("hi")]))
+
+    with pytest.raises(RuntimeError, match="stream"):
+        await session(Agent(), model).ask("hi")
+
+
+# --- what the run is given -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("flow_id", "conversation"), [("s-1", "s-1"), ("new", "session:new")])
+async def test_run_model_step__uses_the_session_as_the_conversation(
+    flow_id: str, conversation: str
+) -> None:
+    seen: list[str | None] = []
+    agent = Agent()
+    agent.instructions(lambda ctx: seen.append(ctx.conversation_id) or "")
+
+    await session(agent, ScriptedModel(["hi"]), flow_id=SessionId(flow_id)).ask("hi")
+
+    assert set(seen) == {conversation}
+
+
+async def test_run_model_step__does_not_name_the_agent() -> None:
+    agent = Agent()
+
+    await session(agent, ScriptedModel(["hi"])).ask("hi")
+
+    assert agent.name is None
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_run_model_step__builds_the_dependencies_from_the_session(is_async: bool) -> None:
+    agent = Agent(deps_type=str)
+    agent.instructions(lambda ctx: f"deps: {ctx.deps}")
+    model = ScriptedModel(["hi"])
+
+    async def later(session_id: str) -> str:
+        return f"for {session_id}"
+
+    factory = later if is_async else (lambda session_id: f"for {session_id}")
+    runner = PydanticAIRunner(agent, model=model, deps_factory=factory)
+    await Session(runner).ask("hi")
+
+    assert model.infos[0].instructions == "deps: for session-1"
+
+
+async def test_run_model_step__says_that_the_dependencies_failed() -> None:
+    def factory(session_id: str) -> str:
+        raise KeyError(session_id)
+
+    runner = PydanticAIRunner(Agent(), model=ScriptedModel(["hi"]), deps_factory=factory)
+
+    with pytest.raises(ModelStepFailed, match="deps_factory raised KeyError: 'session-1'"):
+        await Session(runner).ask("hi")
+
+
+# --- effects ---------------------------------------------------------------------------------
+
+
+def annotated(hints: dict[str, bool] | None) -> Agent[None, str]:
+    toolset = FunctionToolset[None]()
+    toolset.add_function(lambda: "x", name="f", metadata={"annotations": hints})
+    return Agent(toolsets=[toolset])
+
+
+@pytest.mark.parametrize(
+    ("hints", "options", "policy"),
+    [
+        (None, AgentSessionOptions(), ToolPolicy(ToolEffect.UNCLASSIFIED)),
+        (
+            None,
+            AgentSessionOptions(default_tool_effect=ToolEffect.IDEMPOTENT_WRITE),
+            ToolPolicy(ToolEffect.IDEMPOTENT_WRITE),
+        ),
+        ({"readOnlyHint": True}, AgentSessionOptions(), READ),
+        (
+            {"idempotentHint": True},
+            AgentSessionOptions(),
+            ToolPolicy(ToolEffect.IDEMPOTENT_WRITE),
+        ),
+        ({"readOnlyHint": True, "idempotentHint": True}, AgentSessionOptions(), READ),
+        ({"readOnlyHint": False}, AgentSessionOptions(), ToolPolicy(ToolEffect.UNCLASSIFIED)),
+        (
+            {"readOnlyHint": True},
+            with_policies(f=ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE, False)),
+            ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE, False),
+        ),
+    ],
+)
+async def test_effects__come_from_the_policy_then_the_hints_then_the_default(
+    hints: dict[str, bool] | None, options: AgentSessionOptions, policy: ToolPolicy
+) -> None:
+    model = ScriptedModel([tool_call("f")])
+    outcome = await session(annotated(hints), model, options=options).ask("hi")
+
+    assert isinstance(outcome, ToolCallsRequested)
+    assert outcome.tool_calls[0].policy == policy
+
+
+async def test_effects__a_tool_that_requires_approval_waits_whatever_its_policy() -> None:
+    options = with_policies(refund=ToolPolicy(ToolEffect.READ, requires_approval=False))
+    model = ScriptedModel([tool_call("refund", '{"x":1}')])
+
+    outcome = await session(agent_with_tools([]), model, options=options).ask("hi")
+
+    assert isinstance(outcome, ToolCallsRequested)
+    assert outcome.tool_calls[0].policy == ToolPolicy(ToolEffect.READ, requires_approval=True)
