@@ -12,7 +12,7 @@ import os
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 import grpc
 from dex.dexpb import dex_pb2_grpc
@@ -70,7 +70,7 @@ class DevEngine:
     def address(self) -> str:
         return f"{self._host}:{self._port}"
 
-    async def __aenter__(self) -> DevEngine:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 

@@ -92,8 +92,8 @@ def _run(row: Any) -> Run:
         request_id=request_id,
         started_at=from_microseconds(started_us),
         start=pb.StartFlowRequest.FromString(start),
-        status=cast("pb.FlowStatus.ValueType", status),
-        error_type=cast("pb.FlowErrorType.ValueType", error_type),
+        status=cast("pb.FlowStatus", status),
+        error_type=cast("pb.FlowErrorType", error_type),
         error_message=error_message,
         closed_at=_instant(closed_us),
         is_graceful=bool(is_graceful),
@@ -101,9 +101,7 @@ def _run(row: Any) -> Run:
 
 
 def _load_messages(connection: sqlite3.Connection, found: dict[int, Run]) -> None:
-    select = (
-        "run_key, sequence, channel, message_id, value FROM message ORDER BY run_key, sequence"
-    )
+    select = "run_key, sequence, channel, message_id, value FROM message ORDER BY run_key, sequence"
     for run_key, sequence, channel, message_id, value in _all(connection, select):
         run = found[run_key]
         message = Message(sequence, message_id, pb.Value.FromString(value))

@@ -83,7 +83,19 @@ CREATE INDEX search_by_value ON search (index_key, value);
 """
 
 _PER_RUN_TABLES: Final = (
-    "run", "attribute", "message", "counter", "step", "output", "event", "blob", "search"
+    "run",
+    "attribute",
+    "message",
+    "counter",
+    "step",
+    "output",
+    "event",
+    "blob",
+    "search",
+)
+
+_RUN_CHANGES: Final = (
+    "status = ?, error_type = ?, error_message = ?, closed_us = ?, is_graceful = ?"
 )
 
 _STEP_CHANGES: Final = (
@@ -100,10 +112,7 @@ def _insert(table: str, row: type[tuple[object, ...]], *, verb: str = "INSERT") 
 
 STATEMENTS: Final[dict[type, tuple[str, ...]]] = {
     rows.PutRun: (_insert("run", rows.PutRun),),
-    rows.UpdateRun: (
-        "UPDATE run SET status = ?, error_type = ?, error_message = ?, closed_us = ?, "
-        "is_graceful = ? WHERE run_key = ?",
-    ),
+    rows.UpdateRun: (f"UPDATE run SET {_RUN_CHANGES} WHERE run_key = ?",),
     rows.DropRun: tuple(f"DELETE FROM {table} WHERE run_key = ?" for table in _PER_RUN_TABLES),
     rows.PutAttribute: (_insert("attribute", rows.PutAttribute, verb="INSERT OR REPLACE"),),
     rows.DropAttribute: ("DELETE FROM attribute WHERE run_key = ? AND key = ?",),
@@ -111,9 +120,7 @@ STATEMENTS: Final[dict[type, tuple[str, ...]]] = {
     rows.DropMessage: ("DELETE FROM message WHERE run_key = ? AND sequence = ?",),
     rows.PutCounter: (_insert("counter", rows.PutCounter, verb="INSERT OR REPLACE"),),
     rows.PutStep: (_insert("step", rows.PutStep),),
-    rows.UpdateStep: (
-        f"UPDATE step SET {_STEP_CHANGES} WHERE run_key = ? AND step_key = ?",
-    ),
+    rows.UpdateStep: (f"UPDATE step SET {_STEP_CHANGES} WHERE run_key = ? AND step_key = ?",),
     rows.DropStep: ("DELETE FROM step WHERE run_key = ? AND step_key = ?",),
     rows.DropSteps: ("DELETE FROM step WHERE run_key = ?",),
     rows.PutOutput: (_insert("output", rows.PutOutput),),

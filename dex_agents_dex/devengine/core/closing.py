@@ -16,8 +16,8 @@ from dex_agents_dex.devengine.core.transaction import TimerKey, TimerKind, Trans
 def close_flow(
     tx: Transaction,
     run: Run,
-    status: pb.FlowStatus.ValueType,
-    error_type: pb.FlowErrorType.ValueType = pb.FLOW_ERROR_TYPE_UNSPECIFIED,
+    status: pb.FlowStatus,
+    error_type: pb.FlowErrorType = pb.FLOW_ERROR_TYPE_UNSPECIFIED,
     message: str = "",
 ) -> None:
     run.status = status
@@ -43,9 +43,7 @@ def close_flow(
     history.record_closed(tx, run)
 
 
-def fail_flow(
-    tx: Transaction, run: Run, error_type: pb.FlowErrorType.ValueType, message: str
-) -> None:
+def fail_flow(tx: Transaction, run: Run, error_type: pb.FlowErrorType, message: str) -> None:
     close_flow(tx, run, pb.FLOW_STATUS_FAILED, error_type, message)
 
 

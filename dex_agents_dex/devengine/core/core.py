@@ -120,10 +120,11 @@ class Core:
         """Mark an open offer as taken; the task may be sent once `tx` is durable."""
         run, subject = offer.run, offer.subject
         offer.is_open = False
-        if isinstance(subject, RpcCall):
-            task = hand_out_rpc(tx, run, subject)
-        else:
-            task = hand_out_step(tx, run, subject)
+        task = (
+            hand_out_rpc(tx, run, subject)
+            if isinstance(subject, RpcCall)
+            else hand_out_step(tx, run, subject)
+        )
         self._tasks[subject.task_id] = run, subject
         return task
 

@@ -36,7 +36,7 @@ class Refusal(Exception):
 
     code: Code
     detail: str
-    sub_status: pb.ErrorSubStatus.ValueType = pb.ERROR_SUB_STATUS_UNCATEGORIZED
+    sub_status: pb.ErrorSubStatus = pb.ERROR_SUB_STATUS_UNCATEGORIZED
     worker_error: pb.WorkerErrorResponse | None = None
 
     def __str__(self) -> str:
@@ -62,9 +62,7 @@ def no_flow(flow_id: str) -> Refusal:
 
 
 def not_running(flow_id: str) -> Refusal:
-    return Refusal(
-        "NOT_FOUND", f"Flow {flow_id!r} is closed", pb.ERROR_SUB_STATUS_FLOW_NOT_EXISTS
-    )
+    return Refusal("NOT_FOUND", f"Flow {flow_id!r} is closed", pb.ERROR_SUB_STATUS_FLOW_NOT_EXISTS)
 
 
 def unimplemented(feature: str) -> Refusal:

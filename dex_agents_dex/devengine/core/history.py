@@ -65,9 +65,7 @@ def record_rpc(tx: Transaction, run: Run, name: str) -> None:
     _record(tx, run, event)
 
 
-def _fill_context(
-    context: pb.StepMethodEventContext, tx: Transaction, step: StepExecution
-) -> None:
+def _fill_context(context: pb.StepMethodEventContext, tx: Transaction, step: StepExecution) -> None:
     context.step_execution_id = step.id
     context.from_step_execution_id = step.source
     context.step_type = step.step_type

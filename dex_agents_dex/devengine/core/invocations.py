@@ -7,7 +7,7 @@ attempt's own facts. Nothing here changes a run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from dex.dexpb import dex_pb2 as pb
 from google.protobuf import struct_pb2
@@ -16,6 +16,7 @@ from dex_agents_dex.devengine.core.instants import to_seconds
 from dex_agents_dex.devengine.core.state import Phase, Run, StepExecution
 from dex_agents_dex.devengine.core.values import blob_id_of
 
+_NULL: Final = pb.Value(null_value=struct_pb2.NullValue.Name(struct_pb2.NULL_VALUE))
 _Request: TypeAlias = (
     pb.InvokeWaitForMethodRequest | pb.InvokeExecuteMethodRequest | pb.InvokeWorkerRPCRequest
 )
@@ -194,5 +195,5 @@ def _loaded_channels(
 def _concrete(value: pb.Value) -> pb.Value:
     """Workers refuse a Value without content, so an unset one travels as null."""
     if value.WhichOneof("kind") is None:
-        return pb.Value(null_value=struct_pb2.NULL_VALUE)
+        return _NULL
     return value

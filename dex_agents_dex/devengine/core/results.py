@@ -154,9 +154,7 @@ def _close_branch(
         start_steps(tx, run, decision.next_steps, step.id)
 
 
-def _add_output(
-    tx: Transaction, run: Run, step: StepExecution, close: pb.CloseDecision
-) -> None:
+def _add_output(tx: Transaction, run: Run, step: StepExecution, close: pb.CloseDecision) -> None:
     if not close.HasField("close_input"):
         return
     output = pb.StepCompletionOutput(

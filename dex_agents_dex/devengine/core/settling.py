@@ -54,9 +54,7 @@ def timer_dues(step: StepExecution) -> list[datetime]:
     assert step.waiting_since is not None
     since = step.waiting_since
     return [
-        since
-        if index in step.skipped_timers
-        else since + timedelta(seconds=timer.duration_seconds)
+        since if index in step.skipped_timers else since + timedelta(seconds=timer.duration_seconds)
         for index, timer in enumerate(step.wait.timer_conditions)
     ]
 
@@ -87,7 +85,7 @@ def _evaluate_wait(tx: Transaction, run: Run, step: StepExecution) -> None:
     begin_method(tx, run, step, Phase.EXECUTE)
 
 
-def _status(is_completed: bool) -> pb.ConditionStatus.ValueType:
+def _status(is_completed: bool) -> pb.ConditionStatus:
     return pb.CONDITION_STATUS_COMPLETED if is_completed else pb.CONDITION_STATUS_WAITING
 
 

@@ -29,7 +29,7 @@ def is_same_start(request: pb.StartFlowRequest, previous: Run) -> bool:
     return options.ignore_already_started_error and request.request_id == previous.request_id
 
 
-def allows_new_run(policy: pb.IdReusePolicy.ValueType, previous: Run) -> bool:
+def allows_new_run(policy: pb.IdReusePolicy, previous: Run) -> bool:
     """Whether the id of a closed or running `previous` may start again, terminating it if need be."""
     if policy == pb.ID_REUSE_POLICY_ALLOW_TERMINATE_IF_RUNNING:
         return True

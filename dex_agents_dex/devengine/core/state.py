@@ -164,8 +164,8 @@ class Run:
     request_id: str
     started_at: datetime
     start: pb.StartFlowRequest  # without its input and Attributes
-    status: pb.FlowStatus.ValueType = pb.FLOW_STATUS_RUNNING
-    error_type: pb.FlowErrorType.ValueType = pb.FLOW_ERROR_TYPE_UNSPECIFIED
+    status: pb.FlowStatus = pb.FLOW_STATUS_RUNNING
+    error_type: pb.FlowErrorType = pb.FLOW_ERROR_TYPE_UNSPECIFIED
     error_message: str = ""
     closed_at: datetime | None = None
     is_graceful: bool = False  # some Step asked for graceful completion
@@ -196,6 +196,4 @@ class Run:
         return next((s for s in self.steps.values() if s.id == step_execution_id), None)
 
     def is_step_active(self, step_type: str, number: int) -> bool:
-        return any(
-            s.step_type == step_type and s.number == number for s in self.steps.values()
-        )
+        return any(s.step_type == step_type and s.number == number for s in self.steps.values())

@@ -195,9 +195,9 @@ def attempt_due(step: StepExecution) -> datetime:
     return min(step.deadline + _DEADLINE_GRACE, step.last_beat_at + heartbeat_timeout(step))
 
 
-def engine_error(error_type: str, detail: str, status: int = INTERNAL_STATUS) -> (
-    pb.WorkerErrorResponse
-):
+def engine_error(
+    error_type: str, detail: str, status: int = INTERNAL_STATUS
+) -> pb.WorkerErrorResponse:
     """An attempt's failure that no Worker reported."""
     return pb.WorkerErrorResponse(
         detail=detail, error_type=f"devengine.{error_type}", grpc_status=status

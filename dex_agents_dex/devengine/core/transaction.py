@@ -148,11 +148,7 @@ def _serialized_locals(step: StepExecution) -> bytes | None:
 
 
 def _serialized(
-    message: pb.Value
-    | pb.RecoveryErrorInfo
-    | pb.WaitingCondition
-    | pb.ConditionResults
-    | None,
+    message: pb.Value | pb.RecoveryErrorInfo | pb.WaitingCondition | pb.ConditionResults | None,
 ) -> bytes | None:
     return None if message is None else message.SerializeToString()
 

@@ -42,11 +42,14 @@ def step_options_problem(options: pb.StepOptions) -> str | None:
             f"heartbeat_timeout of {options.heartbeat_timeout_seconds} s "
             f"is below the minimum of {minimum_seconds} s"
         )
-    if min(
-        options.heartbeat_timeout_seconds,
-        options.wait_for_timeout_seconds,
-        options.execute_timeout_seconds,
-    ) < 0:
+    if (
+        min(
+            options.heartbeat_timeout_seconds,
+            options.wait_for_timeout_seconds,
+            options.execute_timeout_seconds,
+        )
+        < 0
+    ):
         return "a timeout must not be negative"
     return None
 

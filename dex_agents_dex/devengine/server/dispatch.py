@@ -2,6 +2,10 @@
 
 An offer goes to the longest idle stream of its run's sticky Worker, else of its Flow type; without
 one it waits in line, RPCs ahead of Steps. Sending and committing happen elsewhere.
+
+The SDK opens a spare stream whenever one turns busy, and drops the busy one afterwards if the spare
+is registered by then: a new stream for each task, which costs more than the task. So a spare is
+registered only when it is needed, and the SDK goes on with the stream it has.
 """
 
 from __future__ import annotations
@@ -17,7 +21,11 @@ from dex_agents_dex.devengine.core.state import Offer
 
 BACK_OFF_SECONDS: Final = 0.02  # after a Worker said that it has no room
 SUSPICION_SECONDS: Final = 0.1  # after a cut: the Worker's other streams may only look alive
+_CLOCK_RESOLUTION_SECONDS: Final = 1e-6
 _FIRST_PURGE: Final = 256
+_REGISTERED: Final = pb.PollWorkerTaskResponse(
+    registered=pb.PollWorkerTaskRegistered(supports_unknown_name_rejection=True)
+)
 
 
 @define(eq=False)
@@ -25,13 +33,14 @@ class Worker:
     """One life of a Worker, from its first stream to the end of its last."""
 
     id: str
-    streams: int = 0
+    streams: dict[str, list[PollStream]] = Factory(dict)  # by queue
     refusals: int = 0  # of Steps, since it last finished something
     closed_until: float = 0.0  # event loop time
     closed_to_steps_until: float = 0.0
     unknown: set[tuple[bool, str, str]] = Factory(set)
 
     def accepts(self, offer: Offer, loop_time: float) -> bool:
+        loop_time += _CLOCK_RESOLUTION_SECONDS  # a loop may call that much too early
         if loop_time < self.closed_until:
             return False
         if not offer.is_rpc and loop_time < self.closed_to_steps_until:
@@ -46,6 +55,7 @@ class PollStream:
     queue: str
     worker: Worker
     send: Callable[[pb.PollWorkerTaskResponse], None]
+    is_registered: bool = False
     task_id: str = ""
     is_sent: bool = False
     is_ended: bool = False
@@ -85,41 +95,67 @@ class Dispatcher:
 
     _on_room: Callable[[PollStream], None]
     _workers: dict[str, Worker] = Factory(dict)
-    _idle: dict[str, dict[PollStream, None]] = field(factory=dict)
+    _idle: dict[str, dict[PollStream, None]] = field(factory=dict)  # by queue, longest idle first
+    _spare: dict[str, dict[PollStream, None]] = field(factory=dict)  # idle and not yet registered
     _lines: dict[str, _Line] = Factory(dict)  # by Flow type, and by sticky Worker
 
     def connect(
         self, queue: str, worker_id: str, send: Callable[[pb.PollWorkerTaskResponse], None]
     ) -> PollStream:
         worker = self._workers.setdefault(worker_id, Worker(worker_id))
-        worker.streams += 1
-        return PollStream(queue, worker, send)
+        stream = PollStream(queue, worker, send)
+        worker.streams.setdefault(queue, []).append(stream)
+        return stream
 
     def disconnect(self, stream: PollStream) -> None:
         self.withdraw(stream)
         stream.is_ended = True
-        stream.worker.streams -= 1
-        if stream.worker.streams == 0:
-            self._workers.pop(stream.worker.id, None)
-            self._lines.pop(stream.worker.id, None)
+        worker = stream.worker
+        siblings = worker.streams[stream.queue]
+        siblings.remove(stream)
+        if siblings:
+            self.register_if_first(siblings[0])
+            return
+        del worker.streams[stream.queue]
+        if not worker.streams:
+            self._workers.pop(worker.id, None)
+            self._lines.pop(worker.id, None)
+
+    def register(self, stream: PollStream) -> None:
+        """Tell the Worker that the stream is accepted, if it was not told yet."""
+        if stream.is_registered:
+            return
+        is_idle = stream in self._spare.get(stream.queue, ())
+        self.withdraw(stream)
+        stream.is_registered = True
+        stream.send(_REGISTERED)
+        if is_idle:
+            self._idle.setdefault(stream.queue, {})[stream] = None
+
+    def register_if_first(self, stream: PollStream) -> None:
+        """A Worker is ready once each of its queues has a registered stream."""
+        if not any(sibling.is_registered for sibling in stream.worker.streams[stream.queue]):
+            self.register(stream)
 
     def withdraw(self, stream: PollStream) -> None:
         """Offer nothing more to a stream."""
-        idle = self._idle.get(stream.queue)
-        if idle is not None:
-            idle.pop(stream, None)
-            if not idle:
-                del self._idle[stream.queue]
+        for streams in (self._idle, self._spare):
+            waiting = streams.get(stream.queue)
+            if waiting is not None:
+                waiting.pop(stream, None)
+                if not waiting:
+                    del streams[stream.queue]
 
     def place(self, offer: Offer) -> PollStream | None:
         """The stream that takes the offer now; None puts the offer in line."""
         now = asyncio.get_running_loop().time()
         sticky_worker = offer.run.sticky_worker
         for queue in (sticky_worker, offer.run.flow_type):
-            for stream in self._idle.get(queue, ()):
-                if stream.worker.accepts(offer, now):
-                    self.withdraw(stream)
-                    return stream
+            for streams in (self._idle, self._spare):
+                for stream in streams.get(queue, ()):
+                    if stream.worker.accepts(offer, now):
+                        self.withdraw(stream)
+                        return stream
         self._line(offer.run.flow_type).add(offer)
         if sticky_worker in self._workers:
             self._line(sticky_worker).add(offer)
@@ -138,7 +174,8 @@ class Dispatcher:
         line = self._lines.get(stream.queue)
         offer = line.take(is_acceptable) if line is not None else None
         if offer is None and not stream.is_ended:
-            self._idle.setdefault(stream.queue, {})[stream] = None
+            streams = self._idle if stream.is_registered else self._spare
+            streams.setdefault(stream.queue, {})[stream] = None
         return offer
 
     def note_finished(self, stream: PollStream) -> None:
@@ -157,7 +194,7 @@ class Dispatcher:
             worker.refusals += 1
             if worker.refusals > 1:
                 worker.closed_to_steps_until = loop.time() + BACK_OFF_SECONDS
-                loop.call_later(BACK_OFF_SECONDS, self._feed, worker)
+                loop.call_at(worker.closed_to_steps_until, self._feed, worker)
         loop.call_later(BACK_OFF_SECONDS, self._on_room, stream)
 
     def note_unknown(self, stream: PollStream, offer: Offer) -> None:
@@ -167,13 +204,13 @@ class Dispatcher:
     def note_cut(self, worker: Worker) -> None:
         loop = asyncio.get_running_loop()
         worker.closed_until = loop.time() + SUSPICION_SECONDS
-        loop.call_later(SUSPICION_SECONDS, self._feed, worker)
+        loop.call_at(worker.closed_until, self._feed, worker)
 
     def _feed(self, worker: Worker) -> None:
-        for streams in tuple(self._idle.values()):
+        """Look at every idle stream of a Worker again, now that it may take more."""
+        for streams in tuple(worker.streams.values()):
             for stream in tuple(streams):
-                if stream.worker is worker:
-                    self._on_room(stream)
+                self._on_room(stream)
 
     def _line(self, queue: str) -> _Line:
         return self._lines.setdefault(queue, _Line())

@@ -85,11 +85,13 @@ class Hub:
         """
         hand_outs: list[_HandOut] = []
         if not self.is_stopping:
-            for offer in tx.offers:
-                if offer.is_open and (stream := self.dispatcher.place(offer)) is not None:
-                    hand_outs.append(self._hand_out(tx, stream, offer))
             if freed is not None and (waiting := self.dispatcher.next_for(freed)) is not None:
                 hand_outs.append(self._hand_out(tx, freed, waiting))
+            hand_outs += [
+                self._hand_out(tx, stream, offer)
+                for offer in tx.offers
+                if offer.is_open and (stream := self.dispatcher.place(offer)) is not None
+            ]
         for key, due in tx.timers.items():
             self.timers.set(key, due)
 
@@ -142,6 +144,14 @@ class Hub:
 
     # --- Workers ------------------------------------------------------------------------------
 
+    def connect(
+        self, queue: str, worker_id: str, send: Callable[[pb.PollWorkerTaskResponse], None]
+    ) -> PollStream:
+        stream = self.dispatcher.connect(queue, worker_id, send)
+        self.feed(stream)
+        self.dispatcher.register_if_first(stream)
+        return stream
+
     def feed(self, stream: PollStream) -> None:
         """Give an idle stream what waits in line for it, or let it wait."""
         if stream.is_ended or stream.task_id or self.is_stopping:
@@ -152,10 +162,10 @@ class Hub:
     def finish(self, stream: PollStream, frame: pb.PollWorkerTaskFrame) -> None:
         """A final frame: apply it, and use the stream again."""
         self._unload(stream)
-        self.dispatcher.note_finished(stream)
         tx = self.begin()
         self.core.finish(tx, stream.worker.id, frame)
         self.commit(tx, freed=stream)
+        self.dispatcher.note_finished(stream)
 
     def heartbeat(self, stream: PollStream, beat: pb.StepMethodHeartbeat | None) -> None:
         tx = self.begin()
@@ -238,6 +248,7 @@ class Hub:
             self._unload(stream)
             self.feed(stream)
             return
+        self.dispatcher.register(stream)
         stream.is_sent = True
         if self.clock.skipped:
             # Workers live on the wall clock.

@@ -32,26 +32,18 @@ class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
-    async def PollWorkerTask(  # noqa: N802  # the protocol's name
+    async def PollWorkerTask(  # the protocol's name
         self, _requests: Any, context: _Context
     ) -> None:
-        first = await context.read()
-        if not isinstance(first, pb.PollWorkerTaskRequest) or not first.HasField("register"):
+        first = await _read(context)
+        if first is None or not first.HasField("register"):
             await abort(context, invalid("the first frame of a Worker's stream must register it"))
         register = first.register
         if not register.queue or not register.app_worker_id:
             await abort(context, invalid("a Worker's stream needs a queue and an app_worker_id"))
-        await context.write(
-            pb.PollWorkerTaskResponse(
-                registered=pb.PollWorkerTaskRegistered(supports_unknown_name_rejection=True)
-            )
-        )
         outbox = _Outbox(context)
-        stream = self._hub.dispatcher.connect(
-            register.queue, register.app_worker_id, outbox.send
-        )
+        stream = self._hub.connect(register.queue, register.app_worker_id, outbox.send)
         outbox.stream = stream
-        self._hub.feed(stream)
         is_cut = True
         try:
             await self._read_frames(stream, context)
@@ -63,7 +55,7 @@ class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
             self._hub.disconnect(stream, is_cut=is_cut)
 
     async def _read_frames(self, stream: PollStream, context: _Context) -> None:
-        while (frame := await context.read()) is not grpc.aio.EOF:
+        while (frame := await _read(context)) is not None:
             self._take_frame(stream, frame)
         self._hub.dispatcher.withdraw(stream)
         if stream.task_id:
@@ -84,7 +76,7 @@ class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
 
     def _take_task_frame(self, stream: PollStream, frame: pb.PollWorkerTaskFrame) -> None:
         kind = frame.WhichOneof("output")
-        if kind == "wait_for" or kind == "execute":  # noqa: PLR1714  # narrows a literal type
+        if kind == "wait_for" or kind == "execute":  # narrows a literal type
             output = frame.wait_for if kind == "wait_for" else frame.execute
             part = output.WhichOneof("output")
             if part == "heartbeat":
@@ -94,6 +86,12 @@ class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
                 self._hub.write_stream(stream, output.stream_write)
                 return
         self._hub.finish(stream, frame)
+
+
+async def _read(context: _Context) -> pb.PollWorkerTaskRequest | None:
+    """The client's next frame; None once it sends no more. The stubs do not know of EOF."""
+    frame: object = await context.read()
+    return frame if isinstance(frame, pb.PollWorkerTaskRequest) else None
 
 
 @define(eq=False)
