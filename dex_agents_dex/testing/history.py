@@ -1,0 +1,64 @@
+"""A session's past as the server tells it: which Step ended, how, and at which attempt."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import grpc
+from attrs import frozen
+from dex.dexpb import dex_pb2 as pb
+from dex.dexpb import dex_pb2_grpc
+
+WAIT_FOR_COMPLETED_EVENT: Final = "step_wait_for_completed"
+WAIT_FOR_FAILED_EVENT: Final = "step_wait_for_failed"
+EXECUTE_COMPLETED_EVENT: Final = "step_execute_completed"
+EXECUTE_FAILED_EVENT: Final = "step_execute_failed"
+
+_STEP_EVENTS: Final = (
+    WAIT_FOR_COMPLETED_EVENT,
+    WAIT_FOR_FAILED_EVENT,
+    EXECUTE_COMPLETED_EVENT,
+    EXECUTE_FAILED_EVENT,
+)
+
+
+@frozen
+class StepHistoryEntry:
+    """One method of one Step that ended, for good. ``final_attempt`` counts from 1."""
+
+    event_type: str
+    step_type: str
+    step_execution_id: str
+    final_attempt: int
+
+
+async def read_step_history(server_address: str, flow_id: str) -> tuple[StepHistoryEntry, ...]:
+    """Every Step method of the Flow's current run that has ended, in the order of its ends.
+
+    Raises:
+        grpc.RpcError: the server does not answer, or knows no such Flow.
+    """
+    options = (("grpc.max_receive_message_length", -1),)
+    async with grpc.aio.insecure_channel(server_address, options=options) as channel:
+        service = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated
+        entries: list[StepHistoryEntry] = []
+        request = pb.GetHistoryEventsRequest(flow_id=flow_id)
+        while True:
+            page: pb.GetHistoryEventsResponse = await service.GetHistoryEvents(request)
+            entries.extend(
+                _entry(event)
+                for event in page.events
+                if event.WhichOneof("payload") in _STEP_EVENTS
+            )
+            if not page.next_page_token:
+                return tuple(entries)
+            request.next_page_token = page.next_page_token
+
+
+def _entry(event: pb.FlowHistoryEvent) -> StepHistoryEntry:
+    event_type = event.WhichOneof("payload")
+    assert event_type is not None
+    context: pb.StepMethodEventContext = getattr(event, event_type).context
+    return StepHistoryEntry(
+        event_type, context.step_type, context.step_execution_id, context.final_attempt
+    )

@@ -1,0 +1,38 @@
+"""The Flows of these tests, built alike in the test and in its Workers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from attrs import evolve
+
+from dex_agents_dex import AgentSessionFlow, AgentSessionOptions, ToolEffect, ToolPolicy
+
+from .scripted_runner import ScriptedRunner
+
+STATE_DIR_VARIABLE = "SCRIPTED_STATE_DIR"
+
+SCRIPTED = "Scripted"
+IMPATIENT = "Impatient"
+"""Approvals expire after one second."""
+
+_OPTIONS = AgentSessionOptions(
+    tool_policies={
+        "look": ToolPolicy(ToolEffect.READ),
+        "put": ToolPolicy(ToolEffect.IDEMPOTENT_WRITE),
+        "pay": ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE, requires_approval=False),
+        "poke": ToolPolicy(ToolEffect.UNCLASSIFIED, requires_approval=False),
+        "ask": ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE),
+    }
+)
+
+
+def build_flows(state_dir: Path) -> tuple[AgentSessionFlow, ...]:
+    """All of them. ``state_dir`` holds the gates and the log of invocations."""
+    runner = ScriptedRunner(state_dir)
+    impatient = evolve(_OPTIONS, interrupt_deadline=timedelta(seconds=1))
+    return (
+        AgentSessionFlow(runner, flow_type=SCRIPTED, options=_OPTIONS),
+        AgentSessionFlow(runner, flow_type=IMPATIENT, options=impatient),
+    )

@@ -1,0 +1,117 @@
+"""A runner without any framework: its model and its tools do what the user's message says (`script`)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from dex_agents_dex.testing import FileGate, InvocationLog
+from dex_agents_model import (
+    AgentTurnContext,
+    AgentTurnOutcome,
+    AgentUsage,
+    DeferredToolCall,
+    DeferredToolExecution,
+    FrameworkMessage,
+    MessageRole,
+    ToolCallsRequested,
+    ToolExecutionError,
+    ToolExecutionResult,
+    TurnCompleted,
+    describe_tool_call_outcome,
+)
+from dex_agents_model.calls import FinalCall
+
+from .script import Call, Reply, Script
+
+ONE_CALL = AgentUsage(requests=1, input_tokens=10, output_tokens=2)
+
+
+def gate_of(state_dir: Path, session_id: str, name: str) -> FileGate:
+    """A gate of one session's script."""
+    return FileGate(state_dir, f"{session_id} {name}")
+
+
+def invocations_in(state_dir: Path) -> InvocationLog:
+    """Every model call (``model``) and every tool call (by the tool's name) that really began."""
+    return InvocationLog(state_dir / "invocations")
+
+
+class ScriptedRunner:
+    """Keeps nothing but the directory of its gates and its log."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._late: set[asyncio.Task[None]] = set()
+
+    def build_user_message(self, text: str) -> FrameworkMessage:
+        item = json.dumps({"user": text})
+        return FrameworkMessage(role=MessageRole.USER, framework_item=item, text=text)
+
+    async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
+        number = int(turn.framework_run_state or 0)
+        replies = Script.of(turn.messages[-1].text or "").replies
+        reply = replies[number]
+        key = f"{turn.flow_id}/{turn.turn_id}/{number}"
+        invocations_in(self._state_dir).record("model", key=key, attempt=turn.attempt)
+        await self._hold(turn.flow_id, reply.gate)
+        await self._write_events(turn, reply)
+        if reply.crash is not None and turn.attempt <= reply.crashes_until_attempt:
+            raise ConnectionError(reply.crash)
+        if reply.calls:
+            calls = tuple(_deferred(call, turn) for call in reply.calls)
+            return ToolCallsRequested(str(number + 1), calls, ONE_CALL)
+        asked = tuple(call for earlier in replies[:number] for call in earlier.calls)
+        results = tuple(_result(turn, call) for call in asked)
+        text = reply.text if reply.text_characters is None else "a" * reply.text_characters
+        return TurnCompleted((*results, _message(MessageRole.ASSISTANT, text)), ONE_CALL)
+
+    async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
+        asked = Call.of(call.tool_call.arguments)
+        invocations_in(self._state_dir).record(
+            call.tool_call.tool_name, key=call.idempotency_key, attempt=call.attempt
+        )
+        await self._hold(call.flow_id, asked.gate)
+        if asked.crash is not None:
+            raise ConnectionError(asked.crash)
+        if asked.error is not None:
+            raise ToolExecutionError(asked.error)
+        long = asked.output_characters
+        return ToolExecutionResult(asked.output if long is None else "o" * long)
+
+    async def _hold(self, session_id: str, name: str | None) -> None:
+        if name is not None:
+            gate = gate_of(self._state_dir, session_id, name)
+            gate.mark_reached()
+            await gate.wait_for_release()
+
+    async def _write_events(self, turn: AgentTurnContext, reply: Reply) -> None:
+        for delta in reply.deltas:
+            turn.events.write_text_delta(delta)
+        if reply.delta_from_thread is not None:
+            await asyncio.to_thread(turn.events.write_text_delta, reply.delta_from_thread)
+        if reply.late_delta is not None:
+            late = asyncio.create_task(self._write_late(turn, reply.late_delta))
+            self._late.add(late)
+            late.add_done_callback(self._late.discard)
+
+    async def _write_late(self, turn: AgentTurnContext, delta: str) -> None:
+        await self._hold(turn.flow_id, "late")
+        turn.events.write_text_delta(delta)
+        gate_of(self._state_dir, turn.flow_id, "late was written").mark_reached()
+
+
+def _deferred(call: Call, turn: AgentTurnContext) -> DeferredToolCall:
+    policy = turn.resolve_tool_policy(call.tool)
+    return DeferredToolCall(call.id, call.tool, call.arguments(), policy)
+
+
+def _result(turn: AgentTurnContext, call: Call) -> FrameworkMessage:
+    record = turn.recorded_tool_call(call.id)
+    assert isinstance(record, FinalCall)
+    return _message(MessageRole.TOOL, f"{call.id}: {describe_tool_call_outcome(record)}")
+
+
+def _message(role: MessageRole, text: str) -> FrameworkMessage:
+    return FrameworkMessage(role=role, framework_item=json.dumps({role: text}), text=text)
