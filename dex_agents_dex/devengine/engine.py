@@ -9,6 +9,7 @@ import asyncio
 import fcntl
 import logging
 import os
+import socket
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -68,7 +69,8 @@ class DevEngine:
 
     @property
     def address(self) -> str:
-        return f"{self._host}:{self._port}"
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{host}:{self._port}"
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -117,6 +119,7 @@ class DevEngine:
 
     async def _start(self) -> None:
         self._failure = asyncio.get_running_loop().create_future()
+        _require_free(self._host, self._port)
         self._lock_file = _claim(self._data_dir)
         self._store = Store.open(
             self._data_dir,
@@ -156,6 +159,21 @@ class DevEngine:
         _LOGGER.critical("the engine's store failed, nothing more is accepted: %s", error)
         if self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
+
+
+def _require_free(host: str, port: int) -> None:
+    """gRPC would report a taken port in several lines of its own."""
+    if port == 0:
+        return
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise EngineUnavailable(
+                f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port"
+            ) from error
 
 
 def _claim(data_dir: Path) -> int:

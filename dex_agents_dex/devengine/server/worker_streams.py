@@ -53,6 +53,7 @@ class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
         finally:
             outbox.close()
             self._hub.disconnect(stream, is_cut=is_cut)
+        await outbox.written()
 
     async def _read_frames(self, stream: PollStream, context: _Context) -> None:
         while (frame := await _read(context)) is not None:
@@ -114,6 +115,11 @@ class _Outbox:
     def close(self) -> None:
         self._is_closed = True
         self._frames.clear()
+
+    async def written(self) -> None:
+        """Return when no write is under way: grpc cannot end a call beside its first write."""
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
 
     async def _write_all(self) -> None:
         try:
