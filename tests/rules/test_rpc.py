@@ -43,6 +43,7 @@ from dex_agents_model.requests import (
     ResolveInterrupt,
     SendUserMessage,
 )
+from dex_agents_model.table import answer
 from dex_agents_model.text import digest
 from dex_agents_model.views import AnswerView, MessagesView, QueueView, SnapshotView
 
@@ -295,3 +296,12 @@ CASES: tuple[Case, ...] = (*SENDS, *RESOLUTIONS, *SNAPSHOTS, *LISTS)
 @pytest.mark.parametrize("case", CASES, ids=claim_of)
 def test_rpc(case: Case) -> None:
     assert case.result() == case.then
+
+
+@pytest.mark.xfail(reason="a rejection message reaches its Channel as it came")
+def test_resolve_interrupt__cleans_the_rejection_message() -> None:
+    given = view(AnswerView, state=USING_TOOLS, interrupts=(QUESTION, OTHER))
+
+    assert answer(ResolveInterrupt(ASKED, False, "\x00\ud800"), given, NOW) == resolved(
+        approved=False, rejection_message="\ufffd\ufffd"
+    )

@@ -1,0 +1,1 @@
+"""What the types of the model refuse: files that mypy must find fault with."""

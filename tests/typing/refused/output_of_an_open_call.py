@@ -1,0 +1,7 @@
+"""The result of a call that may still be open."""
+
+from dex_agents_model.calls import AgentToolCall
+
+
+def output(record: AgentToolCall) -> str:
+    return record.output  # refused: union-attr

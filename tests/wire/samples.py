@@ -1,0 +1,171 @@
+"""One sample at least of everything that is stored, sent or asked; each has a golden file of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import UnionType
+from typing import Any, Final, get_args
+
+from attrs import frozen
+
+from dex_agents_model import calls, events, records, requests, steps
+from dex_agents_model.calls import RequestedToolCall, ToolCallCompleted, ToolCallStatus, ToolEffect
+from dex_agents_model.events import AgentEvent, EventPayload
+from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId
+from dex_agents_model.records import (
+    AgentInterrupt,
+    AgentInterruptResolution,
+    AgentMessage,
+    AgentUsage,
+    AgentUserMessage,
+    MessageRole,
+    RunningModel,
+    RunningTools,
+    TurnFailed,
+    TurnSucceeded,
+    WaitingForUserMessage,
+)
+from dex_agents_model.requests import AgentMessagesPage, AgentSnapshot
+
+
+@frozen
+class Sample:
+    """A value, the shape as which it is stored, and the name of its golden file."""
+
+    name: str
+    shape: Any
+    value: object
+
+
+TURN: Final = TurnId("turn-2")
+CALL: Final = ToolCallId("call-1")
+ASKED: Final = InterruptId("turn-2.call-1")
+NOON: Final = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+HELLO: Final = AgentUserMessage("hello \U0001f600", "message-1")
+REQUESTED: Final = RequestedToolCall(
+    TURN, CALL, "refund", '{"order": 7}', ToolEffect.NON_IDEMPOTENT_WRITE, True, 0
+)
+USAGE: Final = AgentUsage(1, 20, 3, 4, 5, 6)
+INTERRUPT: Final = AgentInterrupt(ASKED, TURN, CALL, "refund", '{"order": 7}', "sha256:0", NOON)
+RESOLUTION: Final = AgentInterruptResolution(ASKED, False, "too much")
+MESSAGE: Final = AgentMessage(
+    3, TURN, MessageRole.TOOL, '{"kind":"tool-return"}', "done", "call-1", "refund"
+)
+PAYLOADS: Final = (
+    events.TurnStarted(3),
+    events.TurnCompletedEvent(4),
+    events.TurnFailedEvent("lost"),
+    events.TextDelta("Your or"),
+    events.ReasoningDelta("Let me see"),
+    events.ToolCallDeferred(CALL, "refund", ToolEffect.NON_IDEMPOTENT_WRITE, True),
+    events.ToolCallStarted(CALL, "refund"),
+    events.ToolCallFinished(CALL, "refund", ToolCallStatus.SUCCEEDED),
+    events.InterruptRaised(ASKED, CALL, "refund", NOON),
+    events.InterruptResolved(ASKED, False, "too much"),
+    events.UsageRecorded(USAGE, USAGE + USAGE),
+    events.CustomEvent("progress", '{"percent": 40}'),
+)
+
+
+def _states() -> Iterator[Sample]:
+    for name, state in (
+        ("fresh", WaitingForUserMessage()),
+        ("after_an_answer", WaitingForUserMessage(2, 5, TurnSucceeded(2))),
+        ("after_a_failure", WaitingForUserMessage(2, 4, TurnFailed("lost"))),
+        ("running_model", RunningModel(2, 3, 1)),
+        ("running_tools", RunningTools(2, 3, 1)),
+    ):
+        yield Sample(f"state_{name}", records.AgentState, state)
+
+
+def _tool_calls() -> Iterator[Sample]:
+    for record in (
+        calls.AwaitingApproval(REQUESTED),
+        calls.Runnable(REQUESTED),
+        calls.Succeeded(REQUESTED, "refunded", output_truncated=True),
+        calls.Rejected(REQUESTED, "too much", expired=True),
+        calls.Failed(REQUESTED, "no such order"),
+        calls.OutcomeUnknown(REQUESTED, "worker lost"),
+    ):
+        yield Sample(f"tool_call_{record.status}", calls.AgentToolCall, record)
+
+
+def _events() -> Iterator[Sample]:
+    for payload in PAYLOADS:
+        event = AgentEvent(TURN, "step-9", events.StepMethod.EXECUTE, 2, 7, payload)
+        yield Sample(f"event_{payload.type}", AgentEvent, event)
+
+
+def _steps() -> Iterator[Sample]:
+    for step in (
+        steps.StartAgentSession(HELLO),
+        steps.AwaitUserMessage(),
+        steps.RunModel(TURN),
+        steps.AwaitToolApproval(TURN, CALL),
+        steps.CallTool(TURN, CALL),
+        steps.CallSingleAttemptTool(TURN, CALL),
+        steps.RecordToolFailure(TURN, CALL),
+        steps.RecordToolOutcomeUnknown(TURN, CALL),
+        steps.ResumeTurn(TURN, 2),
+        steps.RecordTurnFailure(TURN),
+    ):
+        yield Sample(f"step_{type(step).__name__}", type(step), step)
+
+
+def _requests() -> Iterator[Sample]:
+    for request in (
+        requests.SendUserMessage(HELLO),
+        requests.ResolveInterrupt(ASKED, False, "too much", "sha256:0", "request-1"),
+        requests.GetAgentSnapshot(),
+        requests.ListAgentMessages(3, 50),
+    ):
+        yield Sample(f"request_{type(request).__name__}", type(request), request)
+
+
+def _replies() -> Iterator[Sample]:
+    page = AgentMessagesPage(messages=(MESSAGE,), has_more=True)
+    snapshot = AgentSnapshot(
+        session_id=SessionId("session-1"),
+        observed_at=NOON,
+        state=RunningTools(2, 3, 1),
+        messages=(MESSAGE,),
+        has_earlier_messages=True,
+        pending_interrupts=(INTERRUPT,),
+        tool_calls=(calls.AwaitingApproval(REQUESTED),),
+        usage=USAGE,
+        queued_message_count=1,
+    )
+    yield Sample("reply_messages_page", AgentMessagesPage, page)
+    yield Sample("reply_snapshot", AgentSnapshot, snapshot)
+
+
+SAMPLES: Final = (
+    *_states(),
+    *_tool_calls(),
+    *_events(),
+    *_steps(),
+    *_requests(),
+    *_replies(),
+    Sample("message", AgentMessage, MESSAGE),
+    Sample("usage", AgentUsage, USAGE),
+    Sample("user_message", AgentUserMessage, HELLO),
+    Sample("interrupts", tuple[AgentInterrupt, ...], (INTERRUPT,)),
+    Sample("interrupt_resolution", AgentInterruptResolution, RESOLUTION),
+    Sample("tool_call_completed", ToolCallCompleted, ToolCallCompleted(TURN, CALL)),
+    Sample("taken_request_ids", tuple[str, ...], ("request-1", "request-2")),
+)
+SHAPES: Final = tuple(dict.fromkeys(sample.shape for sample in SAMPLES))
+UNIONS: Final[tuple[UnionType, ...]] = (
+    records.AgentState,
+    records.TurnEnd,
+    calls.AgentToolCall,
+    EventPayload,
+    steps.Step,
+    requests.Request,
+)
+
+
+def classes_of_unions() -> set[type[Any]]:
+    """Every class that has a tag on the wire or a name of its own there."""
+    return {member for union in UNIONS for member in get_args(union)}

@@ -1,0 +1,234 @@
+"""Long texts lie in parts beside their entry, and are joined again as they were."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dex_agents_model.calls import (
+    AgentToolCall,
+    AwaitingApproval,
+    Failed,
+    FinalCall,
+    OutcomeUnknown,
+    Rejected,
+    Runnable,
+    Succeeded,
+)
+from dex_agents_model.errors import StateCorrupt
+from dex_agents_model.layout import (
+    INLINE_CALL_TEXT_BYTES,
+    INLINE_MESSAGE_TEXT_BYTES,
+    PART_BYTES,
+    Entry,
+    Laid,
+    is_final,
+    lay_message,
+    lay_run_state,
+    lay_tool_call,
+    message_key,
+    read_message,
+    read_run_state,
+    read_shortened_tool_call,
+    read_tool_call,
+    run_state_keys,
+)
+from dex_agents_model.notes import build_turn_failure_note
+from dex_agents_model.records import AgentMessage
+from dex_agents_model.text import size_bytes
+
+from .samples import MESSAGE, REQUESTED
+from .strategies import values
+
+GOLDEN = Path(__file__).parent / "golden"
+LONG = evolve(REQUESTED, arguments="\U0001f600" * 2000)
+LONG_START = "\U0001f600" * 1024 + "... [8000 bytes in full]"
+FINAL: tuple[FinalCall, ...] = (
+    Succeeded(LONG, "found"),
+    Rejected(LONG, "no"),
+    Failed(LONG, "broken"),
+    OutcomeUnknown(LONG, "lost"),
+)
+
+
+def long_texts(least_characters: int) -> st.SearchStrategy[str]:
+    """Texts of characters of 1 to 4 bytes, repeated to ``least_characters`` and more."""
+    seeds = st.text(st.characters(codec="utf-8"), min_size=1, max_size=9)
+    return seeds.map(lambda seed: seed * (least_characters // len(seed) + 1))
+
+
+def stored(entry: Entry) -> Entry:
+    """``entry`` as it comes back from JSON."""
+    return Entry(json.loads(json.dumps(entry.data, allow_nan=False)))
+
+
+def of_size(laid: Laid) -> bool:
+    return all(0 < size_bytes(part) <= PART_BYTES for part in laid.parts.values())
+
+
+@given(values(AgentMessage), long_texts(INLINE_MESSAGE_TEXT_BYTES), st.booleans())
+def test_lay_message__is_undone_by_read_message(
+    message: AgentMessage, long: str, in_item: bool
+) -> None:
+    message = evolve(message, framework_item=long) if in_item else evolve(message, text=long)
+    laid = lay_message(message)
+
+    assert read_message(stored(laid.entry), laid.parts) == message
+    assert (set(laid.entry.part_keys()), of_size(laid)) == (set(laid.parts), True)
+
+
+@given(values(Runnable | AwaitingApproval), long_texts(INLINE_CALL_TEXT_BYTES))
+def test_lay_tool_call__is_undone_by_read_tool_call(
+    record: Runnable | AwaitingApproval, arguments: str
+) -> None:
+    record = evolve(record, call=evolve(record.call, arguments=arguments))
+    laid = lay_tool_call(record)
+
+    assert read_tool_call(stored(laid.entry), laid.parts) == record
+    assert (set(laid.entry.part_keys()), of_size(laid)) == (set(laid.parts), True)
+
+
+@given(st.text(st.characters(codec="utf-8")) | long_texts(PART_BYTES // 4 - 4))
+def test_lay_run_state__is_undone_by_read_run_state(run_state: str) -> None:
+    parts = lay_run_state(run_state)
+
+    assert read_run_state(parts) == (run_state or None)
+    assert tuple(parts) == run_state_keys(len(parts))
+    assert all(0 < size_bytes(part) <= PART_BYTES for part in parts.values())
+
+
+@pytest.mark.parametrize(
+    ("sign", "parts"),
+    [("x", 4), ("\u00e9", 2), ("\U0001f600", 1)],
+    ids=["1 byte", "2 bytes", "4 bytes"],
+)
+def test_lay_message__cuts_between_characters(sign: str, parts: int) -> None:
+    message = evolve(MESSAGE, framework_item=sign * (PART_BYTES // size_bytes(sign)))
+
+    laid = lay_message(message)
+
+    assert list(laid.parts) == [f"000000000003.framework_item.{n:06d}" for n in range(parts)]
+    assert read_message(laid.entry, laid.parts) == message
+
+
+@pytest.mark.parametrize("name", ["framework_item", "text"])
+def test_lay_message__leaves_a_text_up_to_the_limit_in_its_entry(name: str) -> None:
+    short: dict[str, Any] = {name: "\u00e9" * (INLINE_MESSAGE_TEXT_BYTES // 2)}
+    long: dict[str, Any] = {name: short[name] + "x"}
+
+    assert lay_message(evolve(MESSAGE, **short)).parts == {}
+    assert list(lay_message(evolve(MESSAGE, **long)).parts) == [f"000000000003.{name}.000000"]
+
+
+def test_lay_tool_call__leaves_a_text_up_to_the_limit_in_its_entry() -> None:
+    short = evolve(REQUESTED, arguments="x" * INLINE_CALL_TEXT_BYTES)
+    long = evolve(REQUESTED, arguments="x" * (INLINE_CALL_TEXT_BYTES + 1))
+
+    assert lay_tool_call(Runnable(short)).parts == {}
+    assert list(lay_tool_call(Runnable(long)).parts) == ["call-1.arguments.000000"]
+
+
+@pytest.mark.parametrize("final", FINAL, ids=lambda record: record.status)
+def test_lay_tool_call__leaves_the_arguments_of_a_final_call_where_they_lie(
+    final: FinalCall,
+) -> None:
+    opened = lay_tool_call(Runnable(LONG))
+    laid = lay_tool_call(final)
+
+    assert (list(opened.parts), laid.parts) == (["call-1.arguments.000000"], {})
+    assert read_tool_call(laid.entry, opened.parts) == final
+
+
+def test_lay_tool_call__writes_the_output_of_a_final_call() -> None:
+    opened = lay_tool_call(Runnable(LONG))
+    final = Succeeded(LONG, "\u20ac" * INLINE_CALL_TEXT_BYTES)
+    laid = lay_tool_call(final)
+
+    assert list(laid.parts) == ["call-1.output.000000"]
+    assert read_tool_call(laid.entry, {**opened.parts, **laid.parts}) == final
+
+
+@pytest.mark.parametrize("lost", ["call-1.arguments.000000", "call-1.output.000000"])
+def test_read_tool_call__calls_a_missing_part_corrupt(lost: str) -> None:
+    parts = {
+        **lay_tool_call(Runnable(LONG)).parts,
+        **lay_tool_call(Succeeded(LONG, "x" * 5000)).parts,
+    }
+    entry = lay_tool_call(Succeeded(LONG, "x" * 5000)).entry
+    del parts[lost]
+
+    with pytest.raises(StateCorrupt, match=rf"^the parts \['{lost}'\] of a stored record are"):
+        read_tool_call(entry, parts)
+
+
+def test_read_message__calls_a_missing_part_corrupt() -> None:
+    laid = lay_message(evolve(MESSAGE, text="x" * (PART_BYTES // 4 + 1)))
+    first, second = laid.parts
+
+    with pytest.raises(StateCorrupt, match=rf"^the parts \['{second}'\] of a stored record are"):
+        read_message(laid.entry, {first: laid.parts[first]})
+
+
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        (Runnable(LONG), Runnable(evolve(LONG, arguments=LONG_START))),
+        (
+            Succeeded(LONG, "x" * 5000),
+            Succeeded(
+                evolve(LONG, arguments=LONG_START), "x" * 4096 + "... [5000 bytes in full]"
+            ),
+        ),
+        (Failed(REQUESTED, "broken"), Failed(REQUESTED, "broken")),
+    ],
+    ids=["long arguments", "a long output", "nothing long"],
+)  # fmt: skip
+def test_read_shortened_tool_call__needs_no_part(
+    record: AgentToolCall, shown: AgentToolCall
+) -> None:
+    assert read_shortened_tool_call(stored(lay_tool_call(record).entry)) == shown
+
+
+@pytest.mark.xfail(reason="the note shortens a start again and counts the start as the full size")
+def test_read_shortened_tool_call__gives_the_failure_note_of_the_whole_record() -> None:
+    record = Succeeded(REQUESTED, "x" * 5000)
+    shortened = read_shortened_tool_call(lay_tool_call(record).entry)
+
+    assert build_turn_failure_note((shortened,)) == build_turn_failure_note((record,))
+
+
+@pytest.mark.parametrize(
+    ("record", "final"),
+    [(Runnable(REQUESTED), False), (AwaitingApproval(REQUESTED), False), *((f, True) for f in FINAL)],
+    ids=lambda value: getattr(value, "status", None),
+)  # fmt: skip
+def test_is_final__tells_by_the_entry_alone(record: AgentToolCall, final: bool) -> None:
+    assert is_final(lay_tool_call(record).entry) == final
+
+
+@given(st.integers(1, 10**12 - 1), st.integers(1, 10**12 - 1))
+def test_message_key__sorts_as_the_sequence(first: int, second: int) -> None:
+    assert (message_key(first) < message_key(second)) == (first < second)
+
+
+def test_read_run_state__is_none_without_parts() -> None:
+    assert read_run_state({}) is None
+
+
+def test_read_tool_call__reads_the_layout_that_was_released() -> None:
+    released = json.loads((GOLDEN / "v1" / "laid" / "tool_call.json").read_text(encoding="utf-8"))
+    whole = Succeeded(evolve(REQUESTED, arguments='{"order": 7}'), "refunded")
+
+    assert read_tool_call(Entry(released["entry"]), released["parts"]) == whole
+
+
+def test_read_message__reads_the_layout_that_was_released() -> None:
+    released = json.loads((GOLDEN / "v1" / "laid" / "message.json").read_text(encoding="utf-8"))
+
+    assert read_message(Entry(released["entry"]), released["parts"]) == MESSAGE
