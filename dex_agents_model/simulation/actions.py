@@ -1,0 +1,90 @@
+"""What can happen next in a simulated world, and what it changes. Data only: `engine` says when and how."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from attrs import frozen
+
+from ..calls import Runnable
+from ..effects import Occurrence
+from ..requests import Request
+from ..steps import Step
+from .evaluation import Decided, Failed
+from .faults import Fault
+from .world import World
+
+
+class Does(StrEnum):
+    """The kinds of action that are no fault."""
+
+    HAND_OUT = "is handed out"
+    COMMIT = "commits"
+    FAIL = "fails its attempt"
+    SEND = "is sent"
+    ANSWER = "commits and is answered"
+    WAIT = "passes"
+
+
+class Action(NamedTuple):
+    """One step of a schedule: who, and what."""
+
+    who: str
+    does: Does | Fault
+    is_fate: bool = False
+    """Whether it comes from outside: a person acts, or a fault strikes. The rest is progress."""
+
+    def __str__(self) -> str:
+        return f"{self.who}: {self.does}"
+
+
+@frozen(eq=False)
+class Committed:
+    """A Step's wait_for or execute, or an RPC, became durable.
+
+    ``on`` is what the Step decided on; None for its wait_for and for an RPC. ``at_ms`` is the
+    engine's time when its method began.
+    """
+
+    by: Step | Request
+    on: Occurrence | None
+    decided: Decided
+    at_ms: int
+
+
+@frozen(eq=False)
+class ToolStarted:
+    """An attempt let the runner start this call's tool; ``again`` when a redelivery made it do so."""
+
+    record: Runnable
+    again: bool
+
+
+@frozen(eq=False)
+class AttemptFailed:
+    """An attempt ended with an exception that no fault brought about."""
+
+    by: Step | Request
+    failed: Failed
+    retries_for_ever: bool
+
+
+Cause: TypeAlias = Committed | ToolStarted | AttemptFailed
+
+
+@frozen(eq=False)
+class Change:
+    """What an invariant looks at: the world on both sides of one cause."""
+
+    before: World
+    after: World
+    cause: Cause
+
+
+class Edge(NamedTuple):
+    """An action, the world that it leads to, and what is worth a look on the way."""
+
+    action: Action
+    world: World
+    changes: tuple[Change, ...] = ()

@@ -1,0 +1,81 @@
+"""What must hold after every commit, one named checker each. Use them on your own policies and runners.
+
+A checker looks at one change of the world. It knows the session's promises, and nothing of the
+rules that keep them.
+"""
+
+from typing import Final
+
+from .approvals import (
+    accepted_answers_are_applied,
+    approval_comes_before_running,
+    late_answers_are_refused,
+    questions_mirror_the_calls_that_wait,
+)
+from .calls import (
+    each_call_has_one_result,
+    model_is_called_after_all_results,
+    no_rule_is_surprised,
+    one_control_branch_is_live,
+    single_attempt_tools_start_once,
+    tools_start_only_when_allowed,
+)
+from .checker import Invariant, named
+from .history import (
+    a_completed_turn_stores_its_calls,
+    a_failed_turn_tells_what_ran,
+    an_ended_turn_leaves_nothing,
+    each_stored_call_has_its_result,
+    messages_have_no_gap,
+    stored_messages_never_change,
+    the_end_of_a_turn_is_told_when_durable,
+    usage_is_the_sum_of_committed_calls,
+    user_messages_are_taken_once_in_order,
+)
+
+INVARIANTS: Final[tuple[Invariant, ...]] = (
+    no_rule_is_surprised,
+    one_control_branch_is_live,
+    each_call_has_one_result,
+    model_is_called_after_all_results,
+    single_attempt_tools_start_once(even_if_redelivered=False),
+    tools_start_only_when_allowed,
+    questions_mirror_the_calls_that_wait,
+    approval_comes_before_running,
+    accepted_answers_are_applied,
+    late_answers_are_refused(),
+    user_messages_are_taken_once_in_order,
+    messages_have_no_gap,
+    stored_messages_never_change,
+    each_stored_call_has_its_result,
+    a_completed_turn_stores_its_calls,
+    a_failed_turn_tells_what_ran,
+    an_ended_turn_leaves_nothing,
+    usage_is_the_sum_of_committed_calls,
+    the_end_of_a_turn_is_told_when_durable,
+)
+
+__all__ = [
+    "INVARIANTS",
+    "Invariant",
+    "a_completed_turn_stores_its_calls",
+    "a_failed_turn_tells_what_ran",
+    "accepted_answers_are_applied",
+    "an_ended_turn_leaves_nothing",
+    "approval_comes_before_running",
+    "each_call_has_one_result",
+    "each_stored_call_has_its_result",
+    "late_answers_are_refused",
+    "messages_have_no_gap",
+    "model_is_called_after_all_results",
+    "named",
+    "no_rule_is_surprised",
+    "one_control_branch_is_live",
+    "questions_mirror_the_calls_that_wait",
+    "single_attempt_tools_start_once",
+    "stored_messages_never_change",
+    "the_end_of_a_turn_is_told_when_durable",
+    "tools_start_only_when_allowed",
+    "usage_is_the_sum_of_committed_calls",
+    "user_messages_are_taken_once_in_order",
+]

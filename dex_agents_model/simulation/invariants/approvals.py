@@ -1,0 +1,108 @@
+"""Promises about approvals: who is asked, whose answer counts, and that a call runs as it was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...calls import AwaitingApproval, Rejected, Runnable
+from ...decision import InterruptResolved, PutToolCall
+from ...effects import InterruptAnswered
+from ...requests import ResolveInterrupt
+from ..actions import Change, Committed
+from ..channels import INTERRUPT_RESOLUTIONS
+from ..scenario import since_epoch_ms
+from ..stored import interrupts_in, tool_calls_in
+from ..world import World
+from .checker import Invariant
+
+
+def questions_mirror_the_calls_that_wait(change: Change) -> Iterator[str]:
+    """Each call that awaits approval has its question in the list or its answer on the way, never both."""
+    if not isinstance(change.cause, Committed):
+        return
+    world = change.after
+    listed = [each.interrupt_id for each in interrupts_in(world.records)]
+    waiting = {
+        record.interrupt_id
+        for record in tool_calls_in(world.records)
+        if isinstance(record, AwaitingApproval)
+    }
+    for interrupt_id in listed:
+        if listed.count(interrupt_id) > 1 or interrupt_id not in waiting:
+            yield f"the question {interrupt_id} is asked about no call that awaits approval"
+    on_the_way = _answers_on_the_way(world)
+    for interrupt_id in sorted(waiting):
+        if (interrupt_id in listed) == (interrupt_id in on_the_way):
+            both = interrupt_id in listed
+            yield f"{interrupt_id} has {'both a question and' if both else 'neither a question nor'} an answer"
+
+
+def approval_comes_before_running(change: Change) -> Iterator[str]:
+    """A call that needs approval becomes runnable by an accepted approval alone, and unchanged."""
+    if not isinstance(change.cause, Committed):
+        return
+    before = {each.tool_call_id: each for each in tool_calls_in(change.before.records)}
+    for write in change.cause.decided.writes:
+        if not isinstance(write, PutToolCall) or not isinstance(write.record, Runnable):
+            continue
+        record = write.record
+        known = before.get(record.tool_call_id)
+        if known is None and record.call.requires_approval:
+            yield f"{record.tool_call_id} needs approval and is runnable from the start"
+        elif isinstance(known, AwaitingApproval):
+            if (known.interrupt_id, True) not in change.before.ledger.answered:
+                yield f"{record.tool_call_id} becomes runnable, and nobody approved it"
+            if record.call != known.call:
+                yield f"{record.tool_call_id} becomes runnable as another call than the one shown"
+
+
+def accepted_answers_are_applied(change: Change) -> Iterator[str]:
+    """An answer that was accepted decides its call, whatever Timer fires; each question has one answer."""
+    if not isinstance(change.cause, Committed):
+        return
+    answered = dict(change.before.ledger.answered)
+    for publish in change.cause.decided.publishes:
+        if isinstance(publish, InterruptResolved):
+            interrupt_id = publish.resolution.interrupt_id
+            asked = [each.interrupt_id for each in interrupts_in(change.before.records)]
+            if interrupt_id in answered or interrupt_id not in asked:
+                yield f"an answer to {interrupt_id} is accepted, and the question did not wait"
+    for write in change.cause.decided.writes:
+        if not isinstance(write, PutToolCall) or isinstance(write.record, AwaitingApproval):
+            continue
+        record = write.record
+        accepted = answered.get(f"{record.turn_id}.{record.tool_call_id}")
+        was_expired = isinstance(record, Rejected) and record.expired
+        if accepted is not None and (was_expired or accepted is isinstance(record, Rejected)):
+            decision = "approved" if accepted else "rejected"
+            yield f"{record.tool_call_id} was {decision}, and becomes {record.status}"
+
+
+def late_answers_are_refused(tolerance_ms: int = 1000) -> Invariant:
+    """A checker: no answer is accepted at or after its deadline, but for the skew of a Worker's clock."""
+
+    def late_answers_are_refused(change: Change) -> Iterator[str]:
+        cause = change.cause
+        if not isinstance(cause, Committed) or not isinstance(cause.by, ResolveInterrupt):
+            return
+        if not any(isinstance(each, InterruptResolved) for each in cause.decided.publishes):
+            return
+        for asked in interrupts_in(change.before.records):
+            if asked.interrupt_id != cause.by.interrupt_id or asked.deadline is None:
+                continue
+            late_ms = cause.at_ms - since_epoch_ms(asked.deadline)
+            if late_ms >= tolerance_ms:
+                yield f"an answer is accepted {late_ms} ms after the deadline of {asked.interrupt_id}"
+
+    return late_answers_are_refused
+
+
+def _answers_on_the_way(world: World) -> list[str]:
+    prefix = INTERRUPT_RESOLUTIONS
+    sent = [name.removeprefix(prefix) for name, _ in world.channels if name.startswith(prefix)]
+    taken = [
+        each.on.resolution.interrupt_id
+        for each in world.executions
+        if isinstance(each.on, InterruptAnswered)
+    ]
+    return sent + taken

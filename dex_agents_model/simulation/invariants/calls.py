@@ -1,0 +1,100 @@
+"""Promises about what runs: one control branch, one result for each call, and no tool that starts when it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, get_args
+
+from ...calls import FinalCall
+from ...decision import PutToolCall, ToolCallFinished
+from ...policy import EFFECT_RULES
+from ...steps import CallStep, RunModel
+from ..actions import AttemptFailed, Change, Committed, ToolStarted
+from ..channels import results_in
+from ..stored import tool_calls_in
+from .checker import Invariant
+
+_CALL_STEPS: Final = get_args(CallStep)
+
+
+def no_rule_is_surprised(change: Change) -> Iterator[str]:
+    """No rule meets a state that it cannot mean, and no Step fails for ever."""
+    match change.cause:
+        case AttemptFailed(by=by, failed=failed, retries_for_ever=for_ever):
+            if failed.corrupt:
+                yield f"{by} met a state that cannot be: {failed.detail}"
+            elif for_ever:
+                yield f"{by} fails for ever: {failed.error_type}: {failed.detail}"
+        case _:
+            return
+
+
+def one_control_branch_is_live(change: Change) -> Iterator[str]:
+    """Exactly one Step execution drives the session; all others belong to tool calls."""
+    control = [
+        each.name for each in change.after.executions if not isinstance(each.step, _CALL_STEPS)
+    ]
+    if len(control) != 1:
+        yield f"{len(control)} control branches are live: {', '.join(control) or 'none'}"
+
+
+def each_call_has_one_result(change: Change) -> Iterator[str]:
+    """A record becomes final once, and tells so exactly once, in the same commit."""
+    if not isinstance(change.cause, Committed):
+        return
+    decided = change.cause.decided
+    before = {each.tool_call_id: each for each in tool_calls_in(change.before.records)}
+    told = [p.record for p in decided.publishes if isinstance(p, ToolCallFinished)]
+    ended = [
+        w.record
+        for w in decided.writes
+        if isinstance(w, PutToolCall) and isinstance(w.record, FinalCall)
+    ]
+    for record in told:
+        if told.count(record) > 1 or record not in ended:
+            yield f"the result of {record.tool_call_id} is told without its record becoming final"
+    for record in ended:
+        known = before.get(record.tool_call_id)
+        if known is None:
+            yield f"{record.tool_call_id} becomes final after its turn was cleared"
+        elif isinstance(known, FinalCall):
+            yield f"{record.tool_call_id} becomes {record.status}, but it was {known.status} before"
+        if record not in told:
+            yield f"{record.tool_call_id} becomes final and nobody is told"
+
+
+def model_is_called_after_all_results(change: Change) -> Iterator[str]:
+    """The model goes on only when every record of the turn is final and every result was counted."""
+    if not isinstance(change.cause, Committed):
+        return
+    if not any(isinstance(step, RunModel) for step in change.cause.decided.next):
+        return
+    for record in tool_calls_in(change.after.records):
+        if not isinstance(record, FinalCall):
+            yield f"the model is called while {record.tool_call_id} is {record.status}"
+    for result in results_in(change.after.channels):
+        yield f"the model is called, but nobody has counted the result of {result.tool_call_id}"
+
+
+def tools_start_only_when_allowed(change: Change) -> Iterator[str]:
+    """A tool starts only for a stored record that is runnable, with the arguments stored in it."""
+    if isinstance(change.cause, ToolStarted):
+        record = change.cause.record
+        if record not in tool_calls_in(change.before.records):
+            yield f"{record.tool_call_id} starts, and its stored record is not what it starts with"
+
+
+def single_attempt_tools_start_once(*, even_if_redelivered: bool = True) -> Invariant:
+    """A checker: a call whose effect allows one attempt starts at most once."""
+
+    def single_attempt_tools_start_once(change: Change) -> Iterator[str]:
+        cause = change.cause
+        if not isinstance(cause, ToolStarted) or EFFECT_RULES[cause.record.effect].attempts > 1:
+            return
+        if cause.again and not even_if_redelivered:
+            return
+        count = change.after.ledger.starts_of(cause.record.turn_id, cause.record.tool_call_id)
+        if count > 1:
+            yield f"{cause.record.tool_call_id} is {cause.record.effect} and starts {count} times"
+
+    return single_attempt_tools_start_once

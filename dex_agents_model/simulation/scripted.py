@@ -1,0 +1,208 @@
+"""A runner whose model and tools are data: what the model replies to which message, and what each tool does.
+
+It keeps nothing between calls. What it did so far in a turn, it reads from its run state, as an
+adapter does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias, assert_never
+
+from attrs import field, frozen
+
+from ..calls import FinalCall
+from ..effects import DeferredToolCall, ToolCallsRequested, TurnCompleted
+from ..errors import ContractBroken
+from ..ids import ToolCallId
+from ..notes import describe_tool_call_outcome
+from ..records import AgentUsage, FrameworkMessage, MessageRole
+from ..runner import (
+    AgentTurnContext,
+    AgentTurnOutcome,
+    DeferredToolExecution,
+    ToolExecutionError,
+    ToolExecutionResult,
+)
+
+_USAGE: Final = AgentUsage(requests=1, input_tokens=100, output_tokens=10)
+
+
+# --- what a model does ---------------------------------------------------------------------
+
+
+@frozen
+class ToolUse:
+    """One tool call that the scripted model asks for. Its policy is the session's for ``tool_name``."""
+
+    tool_call_id: str
+    tool_name: str
+    arguments: str = "{}"
+
+
+@frozen(init=False)
+class Asks:
+    """The model asks for tools, in this order."""
+
+    uses: tuple[ToolUse, ...]
+
+    def __init__(self, *uses: ToolUse) -> None:
+        self.__attrs_init__(uses)
+
+
+@frozen
+class Concludes:
+    """The model gives its final answer."""
+
+    text: str
+
+
+@frozen
+class Breaks:
+    """The model call raises on its first ``attempts`` attempts, then gives ``then``; always, without it."""
+
+    error: str = "the provider is down"
+    attempts: int = 1
+    then: Asks | Concludes | None = None
+
+
+ModelReply: TypeAlias = Asks | Concludes | Breaks
+
+
+# --- what a tool does ----------------------------------------------------------------------
+
+
+@frozen
+class Returns:
+    output: str
+
+
+@frozen
+class Refuses:
+    """The tool says that it failed, in words for the model."""
+
+    message: str
+
+
+@frozen
+class Raises:
+    """The tool raises on its first ``attempts`` attempts, then returns ``then``; always, without it."""
+
+    error: str = "the connection was reset"
+    attempts: int = 1
+    then: Returns | None = None
+
+
+ToolBehaviour: TypeAlias = Returns | Refuses | Raises
+
+
+class ScriptedFailure(Exception):
+    """What a scripted model call or tool raises to fail its attempt."""
+
+
+@frozen
+class ScriptedRunner:
+    """Replies by the text of the turn's user message, one for each model call of the turn.
+
+    ``replies`` lacks a text or has no more for it: the model concludes with "Done.". A tool that
+    ``tools`` lacks returns "ok".
+    """
+
+    replies: Mapping[str, tuple[ModelReply, ...]] = field(factory=dict)
+    tools: Mapping[str, ToolBehaviour] = field(factory=dict)
+
+    def build_user_message(self, text: str) -> FrameworkMessage:
+        return _item(MessageRole.USER, text=text)
+
+    async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
+        said = next(m for m in reversed(turn.messages) if m.role is MessageRole.USER)
+        items: list[dict[str, Any]] = json.loads(turn.framework_run_state or "[]")
+        calls_made = sum(item["role"] == "call" for item in items)
+        items += [
+            _result(record) for record in turn.tool_calls.values() if not _has_result(items, record)
+        ]
+        script = self.replies.get(said.text or "", ())
+        reply = script[calls_made] if calls_made < len(script) else Concludes("Done.")
+        return _outcome(_unbroken(reply, turn.attempt), items, turn)
+
+    async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
+        match self.tools.get(call.tool_call.tool_name, Returns("ok")):
+            case Returns(output):
+                return ToolExecutionResult(output)
+            case Refuses(message):
+                raise ToolExecutionError(message)
+            case Raises(error, attempts, then):
+                if then is None or call.attempt <= attempts:
+                    raise ScriptedFailure(error)
+                return ToolExecutionResult(then.output)
+            case unreachable:
+                assert_never(unreachable)
+
+
+def _unbroken(reply: ModelReply, attempt: int) -> Asks | Concludes:
+    if not isinstance(reply, Breaks):
+        return reply
+    if reply.then is None or attempt <= reply.attempts:
+        raise ScriptedFailure(reply.error)
+    return reply.then
+
+
+def _outcome(
+    reply: Asks | Concludes, items: list[dict[str, Any]], turn: AgentTurnContext
+) -> AgentTurnOutcome:
+    if isinstance(reply, Concludes):
+        turn.events.write_text_delta(reply.text)
+        messages = (*map(_stored, _without_marks(items)), _item(MessageRole.ASSISTANT, reply.text))
+        return TurnCompleted(messages, _USAGE)
+    asked = [
+        {"role": "assistant", "id": use.tool_call_id, "name": use.tool_name, "text": use.arguments}
+        for use in reply.uses
+    ]
+    return ToolCallsRequested(
+        json.dumps([*items, {"role": "call"}, *asked], sort_keys=True),
+        tuple(
+            DeferredToolCall(
+                use.tool_call_id,
+                use.tool_name,
+                use.arguments,
+                turn.resolve_tool_policy(use.tool_name),
+            )
+            for use in reply.uses
+        ),
+        _USAGE,
+    )
+
+
+def _without_marks(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """``items`` in the order that providers want: each call, and its result right after it."""
+    results = {item["id"]: item for item in items if item["role"] == "tool"}
+    return [
+        each
+        for item in items
+        if item["role"] == "assistant"
+        for each in (item, results[item["id"]])
+    ]
+
+
+def _has_result(items: list[dict[str, Any]], record: object) -> bool:
+    call = getattr(record, "tool_call_id", None)
+    return any(item["role"] == "tool" and item["id"] == call for item in items)
+
+
+def _result(record: object) -> dict[str, Any]:
+    if not isinstance(record, FinalCall):
+        raise ContractBroken(f"the model is called while a tool call is open: {record}")
+    text = describe_tool_call_outcome(record)
+    return {"role": "tool", "id": record.tool_call_id, "name": record.tool_name, "text": text}
+
+
+def _stored(item: dict[str, Any]) -> FrameworkMessage:
+    return _item(MessageRole(item["role"]), item["text"], item["id"], item["name"])
+
+
+def _item(
+    role: MessageRole, text: str, call: str | None = None, tool: str | None = None
+) -> FrameworkMessage:
+    content = json.dumps({"role": role, "text": text, "id": call, "name": tool}, sort_keys=True)
+    return FrameworkMessage(role, content, text, None if call is None else ToolCallId(call), tool)

@@ -1,0 +1,133 @@
+"""One moment of a simulated session: what is stored, what runs, what is locked. Data only; nothing here moves.
+
+Everything is immutable, so that a moment is a value: two that are equal have the same future.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from attrs import fields, frozen
+
+from .. import table
+from ..effects import Occurrence
+from ..ids import ToolCallId, TurnId
+from ..requests import Request
+from ..spec import Lock
+from ..steps import Step
+from .channels import Channels, Condition
+from .stored import Records
+
+
+class Phase(StrEnum):
+    """Where one Step execution stands."""
+
+    __hash__ = str.__hash__  # an Enum's own is many times slower, and every state is hashed
+
+    QUEUED = "queued"
+    PLANNING = "wait_for"
+    PLANNING_AGAIN = "wait_for backs off"
+    WAITING = "waits"
+    READY = "ready"
+    RUNNING = "execute"
+    RUNNING_AGAIN = "execute backs off"
+
+    @property
+    def method(self) -> str:
+        return "wait_for" if self in _PLANNING or self is Phase.QUEUED else "execute"
+
+
+_PLANNING = frozenset({Phase.PLANNING, Phase.PLANNING_AGAIN})
+_RUNNING = frozenset({Phase.RUNNING, Phase.RUNNING_AGAIN})
+
+
+@frozen(cache_hash=True)
+class Execution:
+    """One Step execution. ``began_ms`` is when the first attempt of its method was handed out.
+
+    ``due_ms`` is when its Timer fires or its backoff ends. ``on`` is why it executes.
+    """
+
+    name: str
+    step: Step
+    phase: Phase
+    on: Occurrence | None = None
+    snapshot: Records | None = None
+    began_ms: int = 0
+    attempt: int = 1
+    condition: Condition | None = None
+    due_ms: int | None = None
+
+
+@frozen(cache_hash=True)
+class Call:
+    """An RPC between its snapshot and its commit. ``at_ms`` is what its Worker's clock said."""
+
+    act: int
+    request: Request
+    snapshot: Records
+    began_ms: int
+    at_ms: int
+
+
+@frozen(cache_hash=True)
+class Ledger:
+    """What the world has promised and seen. No rule reads it: it exists for the invariants alone.
+
+    ``said`` names the user messages accepted so far, in order, of which ``taken`` began a turn.
+    ``raised`` are all questions ever asked; ``answered`` the accepted answers that no Step has
+    applied; ``started`` how often each tool call of the running turn was started.
+    """
+
+    said: tuple[str, ...] = ()
+    taken: int = 0
+    raised: frozenset[str] = frozenset()
+    answered: tuple[tuple[str, bool], ...] = ()
+    started: tuple[tuple[TurnId, ToolCallId, int], ...] = ()
+
+    def starts_of(self, turn: TurnId, call: ToolCallId) -> int:
+        return next((n for t, c, n in self.started if (t, c) == (turn, call)), 0)
+
+
+class World(NamedTuple):
+    """A session at one moment. Executions are sorted by name, so that equal moments are equal values."""
+
+    now_ms: int
+    records: Records
+    channels: Channels
+    executions: tuple[Execution, ...]
+    calls: tuple[Call, ...]
+    acts_left: tuple[int, ...]
+    faults_left: int
+    ledger: Ledger
+
+
+def name_of(step: Step) -> str:
+    """``Step(input)``: unique among live executions as long as the session is sound."""
+    values = (getattr(step, each.name) for each in fields(type(step)))
+    return (
+        f"{type(step).__name__}({', '.join(str(value) for value in values if value is not None)})"
+    )
+
+
+def held_locks(world: World) -> frozenset[Lock]:
+    """What is locked: by RPCs under way, and by Steps from hand-out through retries and backoff."""
+    held: set[Lock] = set()
+    for execution in world.executions:
+        if execution.phase in _RUNNING:
+            held.update(table.SPEC_OF[type(execution.step)].execute_locks)
+        elif execution.phase in _PLANNING:
+            held.update(table.SPEC_OF[type(execution.step)].wait_locks)
+    for call in world.calls:
+        held.update(table.RPC_OF[type(call.request)].locks)
+    return frozenset(held)
+
+
+def in_order(executions: Iterable[Execution]) -> tuple[Execution, ...]:
+    return tuple(sorted(executions, key=_name))
+
+
+def _name(execution: Execution) -> str:
+    return execution.name
