@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import TypeVar
 from uuid import uuid4
 
 import dex
 from attrs import frozen
 
 from dex_agents_model.events import AgentEvent
-from dex_agents_model.ids import InterruptId, SessionId
-from dex_agents_model.records import AgentUserMessage
+from dex_agents_model.ids import InterruptId, SessionId, TurnId
+from dex_agents_model.records import AgentUserMessage, SteeringMessage
 from dex_agents_model.requests import (
     MAX_PAGE_MESSAGES,
     AgentMessagesPage,
     AgentSnapshot,
+    ApprovalsPage,
+    CancelTurn,
     GetAgentSnapshot,
     ListAgentMessages,
+    ListApprovals,
+    ListQueuedMessages,
+    QueuedMessagesPage,
     ResolveInterrupt,
     SendUserMessage,
+    SteerUserMessage,
+    WithdrawUserMessage,
 )
 from dex_agents_model.steps import StartAgentSession
 
-from .errors import clear_errors, is_unreachable
+from .calling import BRIEF, PATIENT, retrying
+from .errors import clear_errors
 from .flow import AgentSessionFlow
 
 R = TypeVar("R")
-
-_RETRIED_FOR: Final = timedelta(seconds=5)
-_FIRST_PAUSE: Final = timedelta(milliseconds=10)
-_LONGEST_PAUSE: Final = timedelta(milliseconds=250)
 
 
 @frozen
@@ -97,6 +100,83 @@ class AgentSessionClient:
             lambda: self._client.invoke_rpc(self._flow.send_user_message, session, request),
         )
 
+    async def steer_user_message(
+        self,
+        session_id: str,
+        text: str,
+        *,
+        rejects_pending_approvals: bool = True,
+        message_id: str | None = None,
+    ) -> bool:
+        """Speak to the turn that runs; it takes the message up before its next model call.
+
+        A message that meets no such moment begins the next turn, ahead of the queue. Unless
+        ``rejects_pending_approvals`` is False, the questions that wait for a person are answered
+        with no. False when the text is blank or too long.
+
+        Raises:
+            SessionNotFound: there is no open session of this ID.
+            SessionBusy: others kept changing the session for 5 seconds.
+        """
+        session = SessionId(session_id)
+        message = AgentUserMessage(text, message_id or _fresh_id())
+        request = SteerUserMessage(SteeringMessage(message, rejects_pending_approvals))
+        return await self._call(
+            session,
+            lambda: self._client.invoke_rpc(self._flow.steer_user_message, session, request),
+        )
+
+    async def list_queued_messages(self, session_id: str) -> QueuedMessagesPage:
+        """The messages that wait for their turn, oldest first, at most 2 MiB.
+
+        Raises:
+            SessionNotFound: there is no session of this ID.
+        """
+        session = SessionId(session_id)
+        return await self._call(
+            session,
+            lambda: self._client.invoke_rpc(
+                self._flow.list_queued_messages, session, ListQueuedMessages()
+            ),
+        )
+
+    async def withdraw_user_message(self, session_id: str, message_id: str) -> bool:
+        """Take a queued message back; False once it was taken, or when there is none of this ID.
+
+        Raises:
+            SessionNotFound: there is no open session of this ID.
+        """
+        session = SessionId(session_id)
+        request = WithdrawUserMessage(message_id)
+        try:
+            return await self._call(
+                session,
+                lambda: self._client.invoke_rpc(self._flow.withdraw_user_message, session, request),
+            )
+        except dex.ChannelMessageNotFoundError:
+            return False  # a turn took it in the same moment
+
+    async def cancel_turn(self, session_id: str, turn_id: str | None = None) -> bool:
+        """Stop a turn, the running one unless another is named; False when it does not run.
+
+        True means accepted: the turn's one terminal event tells how it ended.
+
+        Raises:
+            ValueError: ``turn_id`` has not the form of one.
+            SessionNotFound: there is no open session of this ID.
+            SessionBusy: Steps kept changing the session for a minute.
+        """
+        session = SessionId(session_id)
+        turn = TurnId(turn_id) if turn_id is not None else await self._active_turn(session)
+        if turn is None:
+            return False
+        request = CancelTurn(turn)
+        return await self._call(
+            session,
+            lambda: self._client.invoke_rpc(self._flow.cancel_turn, session, request),
+            within=PATIENT,
+        )
+
     async def resolve_interrupt(
         self,
         session_id: str,
@@ -105,10 +185,15 @@ class AgentSessionClient:
         approved: bool,
         rejection_message: str | None = None,
         arguments_digest: str | None = None,
+        edited_arguments: str | None = None,
+        resolved_by: str | None = None,
+        reason: str | None = None,
     ) -> bool:
         """Answer a question; False when it does not wait (any more), or its deadline has passed.
 
-        ``arguments_digest`` refuses the answer unless the question is about exactly those arguments.
+        ``arguments_digest`` refuses the answer unless the question is about exactly those
+        arguments. ``edited_arguments`` (JSON text of an object) replace them; ``resolved_by`` and
+        ``reason`` are kept with the decision.
 
         Raises:
             ValueError: ``interrupt_id`` has not the form of one.
@@ -117,7 +202,14 @@ class AgentSessionClient:
         """
         session = SessionId(session_id)
         request = ResolveInterrupt(
-            InterruptId(interrupt_id), approved, rejection_message, arguments_digest, _fresh_id()
+            interrupt_id=InterruptId(interrupt_id),
+            approved=approved,
+            rejection_message=rejection_message,
+            arguments_digest=arguments_digest,
+            edited_arguments=edited_arguments,
+            resolved_by=resolved_by,
+            reason=reason,
+            request_id=_fresh_id(),
         )
         return await self._call(
             session,
@@ -153,6 +245,19 @@ class AgentSessionClient:
             lambda: self._client.invoke_rpc(self._flow.list_agent_messages, session, request),
         )
 
+    async def list_approvals(self, session_id: str, *, after: int = 0) -> ApprovalsPage:
+        """Who decided what about which tool call, behind the first ``after`` decisions, oldest first.
+
+        Raises:
+            SessionNotFound: there is no session of this ID.
+        """
+        session = SessionId(session_id)
+        request = ListApprovals(after)
+        return await self._call(
+            session,
+            lambda: self._client.invoke_rpc(self._flow.list_approvals, session, request),
+        )
+
     async def read_agent_event(
         self, session_id: str, resume_token: str = "", *, timeout: timedelta | None = None
     ) -> ReadEvent | None:
@@ -171,25 +276,19 @@ class AgentSessionClient:
     def _address(self) -> str:
         return self._client.options.server_address
 
+    async def _active_turn(self, session: SessionId) -> TurnId | None:
+        state = (await self.get_agent_snapshot(session)).state
+        return None if state is None else state.active_turn_id
+
     def _refuse_unfit(self, text: str) -> None:
         refusal = self._flow.options.user_message_refusal(text)
         if refusal is not None:
             raise ValueError(refusal)
 
-    async def _call(self, session: SessionId, call: Callable[[], Awaitable[R]]) -> R:
-        """Retry what changed nothing, or counts once: a lock conflict, or a server out of reach."""
-        pause = _FIRST_PAUSE
-        give_up_at = asyncio.get_running_loop().time() + _RETRIED_FOR.total_seconds()
-        with clear_errors(session, self._address):
-            while True:
-                try:
-                    return await call()
-                except dex.DexServiceError as error:
-                    passing = isinstance(error, dex.RpcLockConflictError) or is_unreachable(error)
-                    if not passing or asyncio.get_running_loop().time() >= give_up_at:
-                        raise
-                await asyncio.sleep(pause.total_seconds())
-                pause = min(pause * 2, _LONGEST_PAUSE)
+    async def _call(
+        self, session: SessionId, call: Callable[[], Awaitable[R]], *, within: timedelta = BRIEF
+    ) -> R:
+        return await retrying(self._client, session, call, within=within)
 
 
 def _start_request_id(flow_type: str, session: SessionId, message: str | None) -> str:

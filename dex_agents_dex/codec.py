@@ -18,8 +18,16 @@ from dex_agents_model.records import (
     AgentState,
     AgentUsage,
     AgentUserMessage,
+    ApprovalRecord,
+    SteeringMessage,
+    TakenSteering,
 )
-from dex_agents_model.requests import AgentMessagesPage, AgentSnapshot
+from dex_agents_model.requests import (
+    AgentMessagesPage,
+    AgentSnapshot,
+    ApprovalsPage,
+    QueuedMessagesPage,
+)
 from dex_agents_model.table import RPCS, SPECS
 
 T = TypeVar("T")
@@ -77,11 +85,16 @@ _STORED: Final[tuple[Any, ...]] = (
     REQUEST_IDS,
     AgentUsage,
     AgentUserMessage,
+    SteeringMessage,
+    TakenSteering,
     AgentInterruptResolution,
+    ApprovalRecord,
     ToolCallCompleted,
     AgentEvent,
     AgentSnapshot,
     AgentMessagesPage,
+    QueuedMessagesPage,
+    ApprovalsPage,
     *(entry.step for entry in SPECS),
     *(entry.request for entry in RPCS),
 )

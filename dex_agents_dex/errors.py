@@ -29,6 +29,10 @@ class EngineUnavailable(AgentSessionError):
     """No Dex server answers, or none could be started."""
 
 
+class FlowNotBound(AgentSessionError):
+    """A Flow was asked for what needs a client, and was given none."""
+
+
 class WorkerFailed(AgentSessionError):
     """No Worker answered for the session's Flow type, or its handler raised."""
 

@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import dex
 
 from dex_agents_model.events import AgentEvent
+from dex_agents_model.ids import SessionId
 from dex_agents_model.policy import AgentSessionOptions
 from dex_agents_model.requests import (
     AgentMessagesPage,
     AgentSnapshot,
+    ApprovalsPage,
+    CancelTurn,
+    ClaimToolCall,
     GetAgentSnapshot,
     ListAgentMessages,
+    ListApprovals,
+    ListQueuedMessages,
+    QueuedMessagesPage,
     Reply,
     Request,
     ResolveInterrupt,
     SendUserMessage,
+    SteerUserMessage,
+    WithdrawUserMessage,
 )
 from dex_agents_model.runner import AgentFrameworkRunner
 from dex_agents_model.steps import StartAgentSession
 from dex_agents_model.table import RPC_OF, SPECS, answer
 
+from .calling import PATIENT, retrying
 from .codec import codec_registry
 from .engine_clock import EngineClock
+from .errors import FlowNotBound
 from .port import SessionBinding
-from .reading import MAPS_OF, SessionReader
+from .reading import SessionReader, head_entries_of, loads_of
 from .schema import DEFINITIONS, LOCKS
-from .steps import STEP_CLASSES
+from .steps import STEP_CLASSES, movement
 from .writing import SessionWriter
 
 H = TypeVar("H", bound=Callable[..., Any])
@@ -37,10 +48,13 @@ H = TypeVar("H", bound=Callable[..., Any])
 def _answers(request: type[Request]) -> Callable[[H], H]:
     """Marks the handler of one RPC of the table, with the locks and loads that the table names."""
     entry = RPC_OF[request]
+    loads = loads_of(entry.reads)
     return dex.rpc(
         lock_attributes=tuple(LOCKS[lock] for lock in entry.locks),
         is_transactional=entry.transactional,
-        load_attribute_maps=MAPS_OF.get(entry.reads, ()),
+        load_attribute_maps=loads.maps,
+        load_channels=loads.channels,
+        load_channel_maps=loads.channel_maps,
     )
 
 
@@ -48,7 +62,8 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
     """The durable session of one agent.
 
     Register one per agent, each with a ``flow_type`` of its own; sessions are found again by it,
-    so it must not change while any is open.
+    so it must not change while any is open. A Worker that serves it without an AgentRuntime must
+    `bind` it to a client, or no single-attempt tool can run.
 
     Raises:
         ValueError: ``flow_type`` is blank or holds one of ``/ $ :``.
@@ -63,13 +78,43 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
     ) -> None:
         if not flow_type.strip() or any(sign in flow_type for sign in "/$:"):
             raise ValueError(f"flow type {flow_type!r} must not be blank nor hold any of '/ $ :'")
-        self.options = options or AgentSessionOptions()
-        self.agent_events = dex.Stream(
+        self.options: Final = options or AgentSessionOptions()
+        self.agent_events: Final = dex.Stream(
             "AgentEvents", AgentEvent, self.options.event_stream_capacity_bytes
         )
         self._flow_type = flow_type
+        self._client: dex.AsyncClient | None = None
         self._binding = SessionBinding(
-            runner=runner, options=self.options, events=self.agent_events, clock=EngineClock()
+            runner=runner,
+            options=self.options,
+            events=self.agent_events,
+            clock=EngineClock(),
+            claims=self,
+        )
+
+    def bind(self, client: dex.AsyncClient) -> None:
+        """Let the Steps of this Flow ask their own sessions through ``client``."""
+        self._client = client
+
+    async def claim(self, session: SessionId, request: ClaimToolCall) -> bool:
+        """Ask ``session`` for the right to run a single-attempt call; a Step does so before it runs it.
+
+        Raises:
+            FlowNotBound: there is no client to ask through.
+            AgentSessionError: the session could not be asked.
+        """
+        client = self._client
+        if client is None:
+            raise FlowNotBound(
+                f"the Flow {self._flow_type} cannot fence its single-attempt tools: call"
+                " flow.bind(client) before its Worker starts, or serve it with AgentRuntime"
+            )
+        options = dex.RPCInvokeOptions(load_attribute_map_instances=head_entries_of(request.call))
+        return await retrying(
+            client,
+            session,
+            lambda: client.invoke_rpc(self.claim_tool_call, session, request, options=options),
+            within=PATIENT,
         )
 
     def get_flow_type(self) -> str:
@@ -85,16 +130,44 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
     def get_persistence_schema(self) -> dex.PersistenceSchema:
         return dex.PersistenceSchema.of(*DEFINITIONS, self.agent_events)
 
+    # One handler an RPC: Dex's Registry reads its types and its name.
+
     @_answers(SendUserMessage)
     def send_user_message(
         self, context: dex.Context, request: SendUserMessage
     ) -> dex.RPCResult[bool]:
         return cast("dex.RPCResult[bool]", self._answer(context, request))
 
+    @_answers(SteerUserMessage)
+    def steer_user_message(
+        self, context: dex.Context, request: SteerUserMessage
+    ) -> dex.RPCResult[bool]:
+        return cast("dex.RPCResult[bool]", self._answer(context, request))
+
+    @_answers(WithdrawUserMessage)
+    def withdraw_user_message(
+        self, context: dex.Context, request: WithdrawUserMessage
+    ) -> dex.RPCResult[bool]:
+        return cast("dex.RPCResult[bool]", self._answer(context, request))
+
+    @_answers(ListQueuedMessages)
+    def list_queued_messages(
+        self, context: dex.Context, request: ListQueuedMessages
+    ) -> dex.RPCResult[QueuedMessagesPage]:
+        return cast("dex.RPCResult[QueuedMessagesPage]", self._answer(context, request))
+
     @_answers(ResolveInterrupt)
     def resolve_interrupt(
         self, context: dex.Context, request: ResolveInterrupt
     ) -> dex.RPCResult[bool]:
+        return cast("dex.RPCResult[bool]", self._answer(context, request))
+
+    @_answers(CancelTurn)
+    def cancel_turn(self, context: dex.Context, request: CancelTurn) -> dex.RPCResult[bool]:
+        return cast("dex.RPCResult[bool]", self._answer(context, request))
+
+    @_answers(ClaimToolCall)
+    def claim_tool_call(self, context: dex.Context, request: ClaimToolCall) -> dex.RPCResult[bool]:
         return cast("dex.RPCResult[bool]", self._answer(context, request))
 
     @_answers(GetAgentSnapshot)
@@ -109,16 +182,27 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
     ) -> dex.RPCResult[AgentMessagesPage]:
         return cast("dex.RPCResult[AgentMessagesPage]", self._answer(context, request))
 
+    @_answers(ListApprovals)
+    def list_approvals(
+        self, context: dex.Context, request: ListApprovals
+    ) -> dex.RPCResult[ApprovalsPage]:
+        return cast("dex.RPCResult[ApprovalsPage]", self._answer(context, request))
+
     def _answer(self, context: dex.Context, request: Request) -> dex.RPCResult[Reply]:
         reader = SessionReader(context, self.options)
-        view = reader.rpc_view(RPC_OF[type(request)].reads)
+        view = reader.rpc_view(RPC_OF[type(request)].reads, request)
         decision = answer(request, view, self._binding.clock.now())
         writer = SessionWriter(context, self._binding.runner)
         for write in decision.writes:
             writer.write(write)
         for publish in decision.publishes:
             writer.publish(publish)
-        return dex.RPCResult(decision.reply)
+        steps = decision.next.steps if decision.next else ()
+        return dex.RPCResult(
+            decision.reply,
+            next_steps=tuple(movement(step, {}) for step in steps),
+            canceling_steps=tuple(STEP_CLASSES[step] for step in decision.cancel),
+        )
 
 
 def agent_registry(*flows: dex.Flow[Any]) -> dex.Registry:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
+from uuid import uuid4
 
 import dex
 from attrs import frozen
@@ -28,12 +29,14 @@ from dex_agents_model.effects import (
     Outcome,
     ToolResultsArrived,
     UserSpoke,
+    UserSteered,
 )
-from dex_agents_model.errors import ContractBroken, StateCorrupt
+from dex_agents_model.errors import ClaimRefused, ContractBroken, StateCorrupt
 from dex_agents_model.events import AgentEvent, StepMethod
-from dex_agents_model.ids import InterruptId, SessionId
+from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId
 from dex_agents_model.policy import AgentSessionOptions
-from dex_agents_model.runner import AgentFrameworkRunner, perform
+from dex_agents_model.requests import ClaimToolCall
+from dex_agents_model.runner import AgentFrameworkRunner, Invocation, perform
 from dex_agents_model.steps import AwaitToolApproval, AwaitUserMessage, ResumeTurn, Step
 from dex_agents_model.table import SPEC_OF
 from dex_agents_model.views import CallView, StepView
@@ -46,9 +49,15 @@ from dex_agents_model.waits import (
 )
 
 from .engine_clock import EngineClock
+from .errors import AgentSessionError
 from .event_stream import AttemptEvents, RunnerEvents
 from .reading import SessionReader
-from .schema import INTERRUPT_RESOLUTIONS, QUEUED_USER_MESSAGES, TOOL_CALL_RESULTS
+from .schema import (
+    INTERRUPT_RESOLUTIONS,
+    QUEUED_USER_MESSAGES,
+    STEERING_MESSAGES,
+    TOOL_CALL_RESULTS,
+)
 from .writing import SessionWriter
 
 _BEAT: Final = timedelta(seconds=20)
@@ -56,6 +65,18 @@ _BEAT: Final = timedelta(seconds=20)
 
 class RunnerFailed(RuntimeError):
     """The runner raised: the attempt fails with the original error's type and text."""
+
+
+class Claims(Protocol):
+    """How a Step asks its own session for the right to run a single-attempt call."""
+
+    async def claim(self, session: SessionId, request: ClaimToolCall) -> bool:
+        """Whether the session grants the claim.
+
+        Raises:
+            AgentSessionError: it could not be asked.
+        """
+        ...
 
 
 @frozen(kw_only=True)
@@ -66,6 +87,7 @@ class SessionBinding:
     options: AgentSessionOptions
     events: dex.Stream[AgentEvent]
     clock: EngineClock
+    claims: Claims
 
 
 class DexStepPort:
@@ -95,6 +117,8 @@ class DexStepPort:
             return AttemptsExhausted(lost.detail, lost.error_type)
         match step:
             case AwaitUserMessage():
+                for steering in STEERING_MESSAGES.results(self._context):
+                    return UserSteered(steering)
                 (message,) = QUEUED_USER_MESSAGES.results(self._context)
                 return UserSpoke(message)
             case AwaitToolApproval(turn, call):
@@ -114,16 +138,8 @@ class DexStepPort:
         events = RunnerEvents(self._events, effect.turn)
         try:
             async with self._beating():
-                return await perform(
-                    effect,
-                    self._binding.runner,
-                    session=SessionId(self._context.flow_id),
-                    attempt=self._context.attempt,
-                    options=self._binding.options,
-                    events=events,
-                    heartbeat=self._beat,
-                )
-        except (ContractBroken, StateCorrupt):
+                return await perform(effect, self._binding.runner, self._invocation(events))
+        except (ClaimRefused, ContractBroken, StateCorrupt, AgentSessionError):
             raise
         except asyncio.CancelledError as error:
             if _is_cancelled_from_outside():
@@ -151,8 +167,23 @@ class DexStepPort:
         for event in commit.events:
             self._events.write(event)
 
+    def _invocation(self, events: RunnerEvents) -> Invocation:
+        return Invocation(
+            session=SessionId(self._context.flow_id),
+            attempt=self._context.attempt,
+            options=self._binding.options,
+            events=events,
+            heartbeat=self._beat,
+            claim=self._claim,
+        )
+
     async def _beat(self) -> None:
         await self._context.heartbeat()
+
+    async def _claim(self, turn: TurnId, call: ToolCallId) -> bool:
+        # The claimant is new for each delivery, and the same for the retries of its one request.
+        request = ClaimToolCall(turn, call, claimant=uuid4().hex)
+        return await self._binding.claims.claim(SessionId(self._context.flow_id), request)
 
     @asynccontextmanager
     async def _beating(self) -> AsyncIterator[None]:
@@ -174,7 +205,7 @@ def dex_wait(wait: Wait) -> dex.Wait:
         case NoWait():
             return dex.Wait.skip_immediately()
         case ForUserMessage():
-            return dex.Wait.until(QUEUED_USER_MESSAGES.for_one())
+            return dex.Wait.any_of(STEERING_MESSAGES.for_one(), QUEUED_USER_MESSAGES.for_one())
         case ForToolResults(count):
             return dex.Wait.until(TOOL_CALL_RESULTS.for_n(count))
         case ForInterruptResolution(interrupt_id, None):

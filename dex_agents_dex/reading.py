@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeVar
 
 import dex
 from attrs import frozen
 
 from dex_agents_model.calls import AgentToolCall
-from dex_agents_model.errors import StateCorrupt
-from dex_agents_model.ids import SessionId
+from dex_agents_model.ids import SessionId, ToolCallId, TurnId
 from dex_agents_model.layout import (
     Entry,
     is_final,
@@ -23,20 +22,34 @@ from dex_agents_model.layout import (
     run_state_keys,
 )
 from dex_agents_model.policy import AgentSessionOptions
-from dex_agents_model.records import AgentInterrupt, AgentMessage, AgentState, AgentUsage
+from dex_agents_model.records import (
+    AgentInterrupt,
+    AgentInterruptResolution,
+    AgentMessage,
+    AgentState,
+    AgentUsage,
+    ApprovalRecord,
+    TakenSteering,
+)
+from dex_agents_model.requests import ClaimToolCall, Request
 from dex_agents_model.steps import CallStep, Step
 from dex_agents_model.views import (
     AnswerView,
+    ApprovalsView,
     ApprovalView,
     CallView,
     MessagesView,
+    PendingSteering,
+    PendingUserMessage,
     QueueView,
+    RequestIdsView,
+    ResumeView,
     RpcView,
     SessionView,
     SnapshotView,
     StepView,
-    TurnRecordsView,
     TurnView,
+    UnfinishedTurnView,
 )
 
 from .schema import (
@@ -46,40 +59,75 @@ from .schema import (
     AGENT_TOOL_CALL_PARTS,
     AGENT_TOOL_CALLS,
     AGENT_USAGE,
+    APPROVALS,
+    CANCELLED_TURN,
     FRAMEWORK_RUN_STATE,
+    INTERRUPT_RESOLUTIONS,
     PENDING_INTERRUPTS,
     QUEUED_USER_MESSAGES,
     RUN_STATE_PART_COUNT,
+    STEERING_MESSAGES,
     TAKEN_REQUEST_IDS,
+    TAKEN_STEERING,
+    TOOL_CALL_CLAIMS,
+    TOOL_CALL_RESULTS,
 )
 
-_MapLoads: TypeAlias = tuple[dex.AttributeMap[Any], ...]
-_EntryLoads: TypeAlias = tuple[dex.AttributeMapLoad, ...]
+V = TypeVar("V", bound=SessionView)
 
-MAPS_OF: Final[Mapping[type[StepView | RpcView], _MapLoads]] = MappingProxyType(
+
+@frozen
+class Loads:
+    """What a view needs beside the singletons: whole maps, and what waits in Channels."""
+
+    maps: tuple[dex.AttributeMap[Any], ...] = ()
+    channels: tuple[dex.Channel[Any], ...] = ()
+    channel_maps: tuple[dex.ChannelMap[Any], ...] = ()
+
+
+_TURN_MAPS: Final = (
+    FRAMEWORK_RUN_STATE,
+    AGENT_TOOL_CALLS,
+    AGENT_TOOL_CALL_PARTS,
+    TOOL_CALL_CLAIMS,
+    TAKEN_STEERING,
+)
+_NOTHING: Final = Loads()
+_LOADS_OF: Final[Mapping[type[object], Loads]] = MappingProxyType(
     {
-        TurnView: (
-            AGENT_MESSAGES,
-            AGENT_MESSAGE_PARTS,
-            FRAMEWORK_RUN_STATE,
-            AGENT_TOOL_CALLS,
-            AGENT_TOOL_CALL_PARTS,
+        TurnView: Loads(maps=(AGENT_MESSAGES, AGENT_MESSAGE_PARTS, *_TURN_MAPS)),
+        ResumeView: Loads(maps=(AGENT_TOOL_CALLS,), channels=(STEERING_MESSAGES,)),
+        UnfinishedTurnView: Loads(
+            maps=_TURN_MAPS,
+            channels=(TOOL_CALL_RESULTS,),
+            channel_maps=(INTERRUPT_RESOLUTIONS,),
         ),
-        TurnRecordsView: (AGENT_TOOL_CALLS,),
-        MessagesView: (AGENT_MESSAGES, AGENT_MESSAGE_PARTS),
-        SnapshotView: (AGENT_MESSAGES, AGENT_MESSAGE_PARTS, AGENT_TOOL_CALLS),
+        ApprovalView: Loads(channels=(STEERING_MESSAGES,)),
+        QueueView: Loads(channels=(QUEUED_USER_MESSAGES,)),
+        ApprovalsView: Loads(maps=(APPROVALS,)),
+        MessagesView: Loads(maps=(AGENT_MESSAGES, AGENT_MESSAGE_PARTS)),
+        SnapshotView: Loads(maps=(AGENT_MESSAGES, AGENT_MESSAGE_PARTS, AGENT_TOOL_CALLS)),
     }
 )
-"""The maps that a view needs whole. A view that is not named needs none."""
 
 
-def entries_of(record: AgentToolCall) -> _EntryLoads:
+def loads_of(view: type[StepView | RpcView]) -> Loads:
+    """What Dex is to load for ``view``, whatever the Step or the request is about."""
+    return _LOADS_OF.get(view, _NOTHING)
+
+
+def entries_of(record: AgentToolCall) -> tuple[dex.AttributeMapLoad, ...]:
     """Exactly the entries that a Step needs which is about this one tool call."""
     keys = lay_tool_call(record).entry.part_keys()
     return (
-        AGENT_TOOL_CALLS.load(record.tool_call_id),
+        *head_entries_of(record.tool_call_id),
         *(AGENT_TOOL_CALL_PARTS.load(key) for key in keys),
     )
+
+
+def head_entries_of(call: ToolCallId) -> tuple[dex.AttributeMapLoad, ...]:
+    """The entries that tell where one tool call stands, without its long texts."""
+    return (AGENT_TOOL_CALLS.load(call), TOOL_CALL_CLAIMS.load(call))
 
 
 @frozen
@@ -92,77 +140,85 @@ class SessionReader:
     def step_view(self, kind: type[StepView], step: Step) -> StepView:
         """What ``step`` loads. ``kind`` is what its Spec reads."""
         if issubclass(kind, TurnView):
-            return TurnView(
-                session_id=self._session_id,
-                options=self.options,
-                state=self._state,
+            return self._fill(
+                TurnView,
                 usage=self._usage,
                 messages=self._messages(),
                 run_state=self._run_state(),
-                tool_calls=self._tool_calls(shortened=False),
+                tool_calls=self._tool_calls(),
+                steering=self._taken_steering(),
             )
-        if issubclass(kind, TurnRecordsView):
-            return TurnRecordsView(
-                session_id=self._session_id,
-                options=self.options,
-                state=self._state,
-                tool_calls=self._tool_calls(shortened=True),
+        if issubclass(kind, ResumeView):
+            return self._fill(
+                ResumeView,
+                tool_calls=self._shortened_tool_calls(),
+                pending_steering=self._pending_steering(),
             )
+        if issubclass(kind, UnfinishedTurnView):
+            return self._fill(
+                UnfinishedTurnView,
+                run_state=self._run_state(),
+                tool_calls=self._tool_calls(),
+                claimed=self._claimed(),
+                steering=self._taken_steering(),
+                answers=self._waiting_answers(),
+            )
+        if not isinstance(step, CallStep):
+            return self._fill(SessionView)
+        record, claimant = self._own_tool_call(step.call), self._claimant(step.call)
         if issubclass(kind, ApprovalView):
-            return ApprovalView(
-                session_id=self._session_id,
-                options=self.options,
-                state=self._state,
-                record=self._own_tool_call(step),
+            return self._fill(
+                ApprovalView,
+                record=record,
+                claimant=claimant,
                 interrupts=self._interrupts,
+                pending_steering=self._pending_steering(),
             )
-        if issubclass(kind, CallView):
-            return CallView(
-                session_id=self._session_id,
-                options=self.options,
-                state=self._state,
-                record=self._own_tool_call(step),
-            )
-        return SessionView(session_id=self._session_id, options=self.options, state=self._state)
+        return self._fill(CallView, record=record, claimant=claimant)
 
-    def rpc_view(self, kind: type[RpcView]) -> RpcView:
-        """What an RPC loads. ``kind`` is what its spec reads."""
+    def rpc_view(self, kind: type[RpcView], request: Request) -> RpcView:
+        """What ``request`` loads. ``kind`` is what its spec reads."""
         if issubclass(kind, SnapshotView):
-            return SnapshotView(
-                session_id=self._session_id,
-                options=self.options,
-                state=self._state,
+            return self._fill(
+                SnapshotView,
                 messages=self._messages(),
                 usage=self._usage,
                 interrupts=self._interrupts,
-                tool_calls=self._tool_calls(shortened=True),
+                tool_calls=self._shortened_tool_calls(),
                 queued_message_count=QUEUED_USER_MESSAGES.size(self.context),
             )
         if issubclass(kind, MessagesView):
-            return MessagesView(
-                session_id=self._session_id,
-                options=self.options,
-                state=self._state,
-                messages=self._messages(),
-            )
+            return self._fill(MessagesView, messages=self._messages())
         if issubclass(kind, AnswerView):
-            return AnswerView(
-                session_id=self._session_id,
-                options=self.options,
-                state=self._state,
+            return self._fill(
+                AnswerView,
                 taken_request_ids=self._taken_request_ids,
                 interrupts=self._interrupts,
             )
-        return QueueView(
-            session_id=self._session_id,
+        if issubclass(kind, RequestIdsView):
+            return self._fill(RequestIdsView, taken_request_ids=self._taken_request_ids)
+        if issubclass(kind, QueueView):
+            return self._fill(QueueView, queued=self._queued())
+        if issubclass(kind, ApprovalsView):
+            return self._fill(ApprovalsView, approvals=self._approvals())
+        if isinstance(request, ClaimToolCall):
+            return self._fill(
+                CallView,
+                record=self._shortened_tool_call(request.call),
+                claimant=self._claimant(request.call),
+            )
+        return self._fill(SessionView)
+
+    def _fill(self, kind: type[V], **own: object) -> V:
+        """A view with what every view has, and its own."""
+        cancelled: str | None = CANCELLED_TURN.get(self.context)
+        return kind(
+            session_id=SessionId(self.context.flow_id),
             options=self.options,
             state=self._state,
-            taken_request_ids=self._taken_request_ids,
+            cancelled_turn=TurnId(cancelled) if cancelled else None,
+            **own,
         )
-
-    @property
-    def _session_id(self) -> SessionId:
-        return SessionId(self.context.flow_id)
 
     # A singleton that was never set reads as None, whatever its type says.
 
@@ -194,27 +250,66 @@ class SessionReader:
         keys = run_state_keys(RUN_STATE_PART_COUNT.get(self.context))
         return read_run_state({key: FRAMEWORK_RUN_STATE.get(self.context, key) for key in keys})
 
-    def _tool_calls(self, *, shortened: bool) -> tuple[AgentToolCall, ...]:
+    def _tool_calls(self) -> tuple[AgentToolCall, ...]:
         parts = _Instances(AGENT_TOOL_CALL_PARTS, self.context)
-        entries = (
-            AGENT_TOOL_CALLS.get(self.context, key)
-            for key in AGENT_TOOL_CALLS.get_all_instance_keys(self.context)
-        )
-        records = (
-            read_shortened_tool_call(entry) if shortened else read_tool_call(entry, parts)
-            for entry in entries
-        )
-        return tuple(sorted(records, key=lambda record: record.deferral_order))
+        return _in_model_order(read_tool_call(entry, parts) for entry in self._entries())
 
-    def _own_tool_call(self, step: Step) -> AgentToolCall | None:
-        if not isinstance(step, CallStep):
-            raise StateCorrupt(f"{step} is about no tool call")
-        entry: Entry | None = AGENT_TOOL_CALLS.get(self.context, step.call)
+    def _shortened_tool_calls(self) -> tuple[AgentToolCall, ...]:
+        return _in_model_order(map(read_shortened_tool_call, self._entries()))
+
+    def _entries(self) -> Iterator[Entry]:
+        for key in AGENT_TOOL_CALLS.get_all_instance_keys(self.context):
+            yield AGENT_TOOL_CALLS.get(self.context, key)
+
+    def _own_tool_call(self, call: ToolCallId) -> AgentToolCall | None:
+        entry: Entry | None = AGENT_TOOL_CALLS.get(self.context, call)
         if entry is None:
             return None
         if is_final(entry):
             return read_shortened_tool_call(entry)
         return read_tool_call(entry, _Instances(AGENT_TOOL_CALL_PARTS, self.context))
+
+    def _shortened_tool_call(self, call: ToolCallId) -> AgentToolCall | None:
+        entry: Entry | None = AGENT_TOOL_CALLS.get(self.context, call)
+        return None if entry is None else read_shortened_tool_call(entry)
+
+    def _claimant(self, call: ToolCallId) -> str | None:
+        return TOOL_CALL_CLAIMS.get(self.context, call)
+
+    def _claimed(self) -> frozenset[ToolCallId]:
+        return frozenset(map(ToolCallId, TOOL_CALL_CLAIMS.get_all_instance_keys(self.context)))
+
+    def _taken_steering(self) -> tuple[TakenSteering, ...]:
+        keys = TAKEN_STEERING.get_all_instance_keys(self.context)
+        return tuple(TAKEN_STEERING.get(self.context, key) for key in keys)
+
+    def _pending_steering(self) -> tuple[PendingSteering, ...]:
+        return tuple(
+            PendingSteering(message.message_id, message.value)
+            for message in STEERING_MESSAGES.pending_messages(self.context)
+        )
+
+    def _waiting_answers(self) -> tuple[AgentInterruptResolution, ...]:
+        return tuple(
+            message.value
+            for key in INTERRUPT_RESOLUTIONS.get_all_instance_keys(self.context)
+            for message in INTERRUPT_RESOLUTIONS.pending_messages(self.context, key)
+        )
+
+    def _queued(self) -> tuple[PendingUserMessage, ...]:
+        return tuple(
+            PendingUserMessage(message.message_id, message.value)
+            for message in QUEUED_USER_MESSAGES.pending_messages(self.context)
+        )
+
+    def _approvals(self) -> tuple[ApprovalRecord, ...]:
+        keys = APPROVALS.get_all_instance_keys(self.context)
+        kept = (APPROVALS.get(self.context, key) for key in keys)
+        return tuple(sorted(kept, key=lambda record: (record.turn_id.number, record.decided_at)))
+
+
+def _in_model_order(records: Iterable[AgentToolCall]) -> tuple[AgentToolCall, ...]:
+    return tuple(sorted(records, key=lambda record: record.deferral_order))
 
 
 class _Instances(Mapping[str, str]):

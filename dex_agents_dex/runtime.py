@@ -103,6 +103,8 @@ class AgentRuntime:
                 server_address=self._address, worker_target=dex.WorkerTarget(pull=True)
             )
             client = await stack.enter_async_context(dex.AsyncClient(registry, cache, options))
+            for flow in self._flows.values():
+                flow.bind(client)
             if self._serve:
                 await self._start_worker(registry, cache, stack)
             self._client = client

@@ -10,7 +10,14 @@ import dex
 
 from dex_agents_model.calls import ToolCallCompleted
 from dex_agents_model.layout import Entry
-from dex_agents_model.records import AgentInterruptResolution, AgentUsage, AgentUserMessage
+from dex_agents_model.records import (
+    AgentInterruptResolution,
+    AgentUsage,
+    AgentUserMessage,
+    ApprovalRecord,
+    SteeringMessage,
+    TakenSteering,
+)
 from dex_agents_model.spec import Lock
 
 from .codec import INTERRUPTS, REQUEST_IDS, STATE
@@ -21,6 +28,7 @@ AGENT_USAGE: Final = dex.Attribute("AgentUsage", AgentUsage)
 PENDING_INTERRUPTS: Final = dex.Attribute("PendingInterrupts", INTERRUPTS)
 TAKEN_REQUEST_IDS: Final = dex.Attribute("TakenRequestIds", REQUEST_IDS)
 RUN_STATE_PART_COUNT: Final = dex.Attribute("FrameworkRunStatePartCount", int)
+CANCELLED_TURN: Final = dex.Attribute("CancelledTurn", str)
 
 # Payloads lie in maps, and only those who need them load them.
 AGENT_MESSAGES: Final = dex.AttributeMap("AgentMessages", Entry)
@@ -28,7 +36,11 @@ AGENT_MESSAGE_PARTS: Final = dex.AttributeMap("AgentMessageParts", str)
 FRAMEWORK_RUN_STATE: Final = dex.AttributeMap("FrameworkRunState", str)
 AGENT_TOOL_CALLS: Final = dex.AttributeMap("AgentToolCalls", Entry)
 AGENT_TOOL_CALL_PARTS: Final = dex.AttributeMap("AgentToolCallParts", str)
+TOOL_CALL_CLAIMS: Final = dex.AttributeMap("ToolCallClaims", str)
+TAKEN_STEERING: Final = dex.AttributeMap("TakenSteering", TakenSteering)
+APPROVALS: Final = dex.AttributeMap("Approvals", ApprovalRecord)
 
+STEERING_MESSAGES: Final = dex.Channel("SteeringMessages", SteeringMessage)
 QUEUED_USER_MESSAGES: Final = dex.Channel("QueuedUserMessages", AgentUserMessage)
 INTERRUPT_RESOLUTIONS: Final = dex.ChannelMap("InterruptResolutions", AgentInterruptResolution)
 TOOL_CALL_RESULTS: Final = dex.Channel("ToolCallResults", ToolCallCompleted)
@@ -47,11 +59,16 @@ DEFINITIONS: Final = (
     PENDING_INTERRUPTS,
     TAKEN_REQUEST_IDS,
     RUN_STATE_PART_COUNT,
+    CANCELLED_TURN,
     AGENT_MESSAGES,
     AGENT_MESSAGE_PARTS,
     FRAMEWORK_RUN_STATE,
     AGENT_TOOL_CALLS,
     AGENT_TOOL_CALL_PARTS,
+    TOOL_CALL_CLAIMS,
+    TAKEN_STEERING,
+    APPROVALS,
+    STEERING_MESSAGES,
     QUEUED_USER_MESSAGES,
     INTERRUPT_RESOLUTIONS,
     TOOL_CALL_RESULTS,

@@ -18,7 +18,7 @@ from dex_agents_model.steps import CallStep, Step
 from dex_agents_model.table import SPEC_OF, SPECS
 
 from .port import DexStepPort, SessionBinding, dex_wait
-from .reading import MAPS_OF, entries_of
+from .reading import entries_of, loads_of
 from .schema import LOCKS
 
 
@@ -50,7 +50,7 @@ class SessionStep(dex.Step[Any]):
 
 def _options(entry: Spec[Any, Any]) -> dex.StepOptions:
     limits = entry.limits
-    maps = MAPS_OF.get(entry.reads, ())
+    loads = loads_of(entry.reads)
     return dex.StepOptions(
         wait_for_method_timeout=limits.attempt_timeout,
         execute_method_timeout=limits.attempt_timeout,
@@ -61,8 +61,12 @@ def _options(entry: Spec[Any, Any]) -> dex.StepOptions:
         execute_durability=dex.StepDurability.SYNC,
         wait_for_lock_attributes=_locks(entry.wait_locks),
         execute_lock_attributes=_locks(entry.execute_locks),
-        wait_for_load_attribute_maps=maps if entry.wait else (),
-        execute_load_attribute_maps=maps,
+        wait_for_load_attribute_maps=loads.maps if entry.wait else (),
+        wait_for_load_channels=loads.channels if entry.wait else (),
+        wait_for_load_channel_maps=loads.channel_maps if entry.wait else (),
+        execute_load_attribute_maps=loads.maps,
+        execute_load_channels=loads.channels,
+        execute_load_channel_maps=loads.channel_maps,
     )
 
 

@@ -11,19 +11,27 @@ from dex_agents_model.calls import AgentToolCall
 from dex_agents_model.decision import (
     AppendMessages,
     AppendUserMessage,
+    ClaimCall,
     ClearTurn,
+    DrainChannels,
     InterruptResolved,
     Publish,
     PutToolCall,
+    RecordApproval,
+    SetCancelledTurn,
     SetInterrupts,
     SetRunState,
     SetState,
     SetTakenRequestIds,
     SetUsage,
+    SteeringQueued,
+    TakeSteering,
     ToolCallFinished,
     UserMessageQueued,
+    WithdrawQueued,
     Write,
 )
+from dex_agents_model.ids import InterruptId
 from dex_agents_model.layout import (
     lay_message,
     lay_run_state,
@@ -41,12 +49,17 @@ from .schema import (
     AGENT_TOOL_CALL_PARTS,
     AGENT_TOOL_CALLS,
     AGENT_USAGE,
+    APPROVALS,
+    CANCELLED_TURN,
     FRAMEWORK_RUN_STATE,
     INTERRUPT_RESOLUTIONS,
     PENDING_INTERRUPTS,
     QUEUED_USER_MESSAGES,
     RUN_STATE_PART_COUNT,
+    STEERING_MESSAGES,
     TAKEN_REQUEST_IDS,
+    TAKEN_STEERING,
+    TOOL_CALL_CLAIMS,
     TOOL_CALL_RESULTS,
 )
 
@@ -85,6 +98,19 @@ class SessionWriter:
                 self._append(user_message(self.runner, sequence=sequence, turn=turn, text=text))
             case ClearTurn():
                 self._clear_turn()
+            case TakeSteering():
+                self._take_steering(write)
+            case SetCancelledTurn(turn):
+                CANCELLED_TURN.set(context, str(turn))
+            case ClaimCall(call, claimant):
+                TOOL_CALL_CLAIMS.set(context, call, claimant)
+            case DrainChannels(interrupt_ids):
+                self._drain(interrupt_ids)
+            case WithdrawQueued(channel_message_id):
+                QUEUED_USER_MESSAGES.delete(context, channel_message_id)
+            case RecordApproval(record):
+                key = f"{record.turn_id.number:012d}.{record.tool_call_id}"
+                APPROVALS.set(context, key, record)
             case _:
                 assert_never(write)
 
@@ -95,6 +121,8 @@ class SessionWriter:
                 TOOL_CALL_RESULTS.publish(self.context, publish.message)
             case UserMessageQueued(message):
                 QUEUED_USER_MESSAGES.publish(self.context, message)
+            case SteeringQueued(steering):
+                STEERING_MESSAGES.publish(self.context, steering)
             case InterruptResolved(resolution):
                 INTERRUPT_RESOLUTIONS.publish(self.context, resolution.interrupt_id, resolution)
             case _:
@@ -130,3 +158,20 @@ class SessionWriter:
             for key in AGENT_TOOL_CALLS.get(self.context, tool_call_id).part_keys():
                 AGENT_TOOL_CALL_PARTS.delete(self.context, key)
             AGENT_TOOL_CALLS.delete(self.context, tool_call_id)
+        for tool_call_id in TOOL_CALL_CLAIMS.get_all_instance_keys(self.context):
+            TOOL_CALL_CLAIMS.delete(self.context, tool_call_id)
+        for key in TAKEN_STEERING.get_all_instance_keys(self.context):
+            TAKEN_STEERING.delete(self.context, key)
+
+    def _take_steering(self, write: TakeSteering) -> None:
+        for number, taken in enumerate(write.taken, start=write.first):
+            TAKEN_STEERING.set(self.context, f"{number:06d}", taken)
+        for channel_message_id in write.channel_message_ids:
+            STEERING_MESSAGES.delete(self.context, channel_message_id)
+
+    def _drain(self, interrupt_ids: tuple[InterruptId, ...]) -> None:
+        for result in TOOL_CALL_RESULTS.pending_messages(self.context):
+            TOOL_CALL_RESULTS.delete(self.context, result.message_id)
+        for key in interrupt_ids:
+            for answer in INTERRUPT_RESOLUTIONS.pending_messages(self.context, key):
+                INTERRUPT_RESOLUTIONS.delete(self.context, key, answer.message_id)

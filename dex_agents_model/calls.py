@@ -31,14 +31,15 @@ class ToolCallStatus(StrEnum):
     REJECTED = "rejected"
     FAILED = "failed"
     OUTCOME_UNKNOWN = "outcome_unknown"
+    CANCELLED = "cancelled"
 
 
 @frozen
 class RequestedToolCall:
     """What the model asked for. Only an approver's edit changes its arguments.
 
-    ``arguments`` is JSON text as the model wrote it. ``deferral_order`` counts the calls
-    of the turn from 0, in model order.
+    ``arguments`` is JSON text as the model wrote it, or an approver when ``arguments_edited``.
+    ``deferral_order`` counts the calls of the turn from 0, in model order.
     """
 
     turn_id: TurnId
@@ -48,6 +49,7 @@ class RequestedToolCall:
     effect: ToolEffect
     requires_approval: bool
     deferral_order: int
+    arguments_edited: bool = False
 
 
 @frozen
@@ -135,8 +137,15 @@ class OutcomeUnknown(_OfCall):
     error: str
 
 
+@frozen
+class Cancelled(_OfCall):
+    """The turn was cancelled before the call could change anything."""
+
+    status: ClassVar = ToolCallStatus.CANCELLED
+
+
 OpenCall: TypeAlias = AwaitingApproval | Runnable
-FinalCall: TypeAlias = Succeeded | Rejected | Failed | OutcomeUnknown
+FinalCall: TypeAlias = Succeeded | Rejected | Failed | OutcomeUnknown | Cancelled
 AgentToolCall: TypeAlias = OpenCall | FinalCall
 
 

@@ -9,7 +9,7 @@ from attrs import field, frozen, validators
 from .calls import AgentToolCall, FinalCall, ToolCallCompleted
 from .effects import Effect
 from .events import TurnEvent
-from .ids import TurnId
+from .ids import InterruptId, ToolCallId, TurnId
 from .records import (
     AgentInterrupt,
     AgentInterruptResolution,
@@ -17,6 +17,9 @@ from .records import (
     AgentState,
     AgentUsage,
     AgentUserMessage,
+    ApprovalRecord,
+    SteeringMessage,
+    TakenSteering,
 )
 from .steps import Step
 from .waits import Wait
@@ -72,7 +75,50 @@ class AppendUserMessage:
 
 @frozen
 class ClearTurn:
-    """Delete the run state and every tool call record: the turn is over."""
+    """Delete the run state, every tool call record and claim, and the steering taken: the turn is over."""
+
+
+@frozen
+class TakeSteering:
+    """Delete these messages of the steering Channel and keep them with the turn, ``first`` counted from 0."""
+
+    channel_message_ids: tuple[str, ...]
+    first: int
+    taken: tuple[TakenSteering, ...]
+
+
+@frozen
+class SetCancelledTurn:
+    turn: TurnId
+
+
+@frozen
+class ClaimCall:
+    """This delivery, and no other, may run the call."""
+
+    call: ToolCallId
+    claimant: str
+
+
+@frozen
+class DrainChannels:
+    """Delete what was told to the Steps of a turn that ends early: every tool call result, and these answers."""
+
+    interrupt_ids: tuple[InterruptId, ...]
+
+
+@frozen
+class WithdrawQueued:
+    """Delete one message of the user queue; nothing is committed when it is gone."""
+
+    channel_message_id: str
+
+
+@frozen
+class RecordApproval:
+    """Keep who decided what."""
+
+    record: ApprovalRecord
 
 
 @frozen
@@ -91,6 +137,12 @@ Write: TypeAlias = (
     | AppendMessages
     | AppendUserMessage
     | ClearTurn
+    | TakeSteering
+    | SetCancelledTurn
+    | ClaimCall
+    | DrainChannels
+    | WithdrawQueued
+    | RecordApproval
     | SetTakenRequestIds
 )
 
@@ -115,13 +167,18 @@ class UserMessageQueued:
 
 
 @frozen
+class SteeringQueued:
+    steering: SteeringMessage
+
+
+@frozen
 class InterruptResolved:
     """Tell AwaitToolApproval what a person decided."""
 
     resolution: AgentInterruptResolution
 
 
-Publish: TypeAlias = ToolCallFinished | UserMessageQueued | InterruptResolved
+Publish: TypeAlias = ToolCallFinished | UserMessageQueued | SteeringQueued | InterruptResolved
 
 
 # --- decisions -----------------------------------------------------------------------------
@@ -166,11 +223,16 @@ class WaitDecision:
 
 @frozen(kw_only=True)
 class RpcDecision(Generic[R]):
-    """What an RPC ends with. It has no events: an RPC cannot write a Stream."""
+    """What an RPC ends with. It has no events: an RPC cannot write a Stream.
+
+    ``cancel`` ends every queued or running Step of these classes before ``next`` is queued.
+    """
 
     writes: tuple[Write, ...] = ()
     publishes: tuple[Publish, ...] = ()
     reply: R
+    next: GoTo | None = None
+    cancel: tuple[type[Step], ...] = ()
 
 
 Reaction: TypeAlias = Effect | StepDecision

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from attrs import field, frozen
@@ -15,6 +16,7 @@ from .records import (
     AgentUsage,
     AgentUserMessage,
     FrameworkMessage,
+    SteeringMessage,
 )
 
 # --- effects: what a Step asks for -----------------------------------------------------------
@@ -25,27 +27,43 @@ class CallModel:
     """Let the runner make one model call. ``run_state`` is None on the turn's first one.
 
     ``messages`` are all stored ones in sequence order; ``tool_calls`` are the turn's records in
-    model order, each of them final.
+    model order, each of them final; ``steering_messages`` are what the user said since the model
+    call before, in order.
     """
 
     turn: TurnId
     messages: tuple[AgentMessage, ...]
     run_state: str | None
     tool_calls: tuple[AgentToolCall, ...]
+    steering_messages: tuple[str, ...] = ()
 
 
 @frozen
 class ExecuteTool:
-    """Let the runner run one tool once."""
+    """Let the runner run one tool once; ``fenced``: only after this delivery has claimed the call."""
 
     record: Runnable
+    fenced: bool = False
 
     @property
     def turn(self) -> TurnId:
         return self.record.turn_id
 
 
-Effect: TypeAlias = CallModel | ExecuteTool
+@frozen
+class BuildUnfinishedTurn:
+    """Let the runner make messages of what an unfinished turn has finished, when it can.
+
+    ``error`` is why the turn failed; None when a person cancelled it.
+    """
+
+    turn: TurnId
+    run_state: str
+    tool_calls: tuple[AgentToolCall, ...]
+    error: str | None
+
+
+Effect: TypeAlias = CallModel | ExecuteTool | BuildUnfinishedTurn
 
 
 # --- occurrences: what happened ---------------------------------------------------------------
@@ -61,6 +79,13 @@ class UserSpoke:
     """A message of the queue was taken."""
 
     message: AgentUserMessage
+
+
+@frozen
+class UserSteered:
+    """A steering message was taken while no turn ran."""
+
+    steering: SteeringMessage
 
 
 @frozen
@@ -98,15 +123,24 @@ class DeferredToolCall:
     policy: ToolPolicy
 
 
+def _messages(messages: Iterable[FrameworkMessage]) -> tuple[FrameworkMessage, ...]:
+    return tuple(messages)
+
+
+def _calls(calls: Iterable[DeferredToolCall]) -> tuple[DeferredToolCall, ...]:
+    return tuple(calls)
+
+
 @frozen
 class TurnCompleted:
     """The model gave its final answer.
 
     ``new_messages`` holds all that the turn produced after its user message, in order, over all of
-    its model calls. ``usage`` is that of this model call alone.
+    its model calls, what the user said meanwhile (``steering_messages``) included. ``usage`` is
+    that of this model call alone.
     """
 
-    new_messages: tuple[FrameworkMessage, ...] = field(converter=tuple)
+    new_messages: tuple[FrameworkMessage, ...] = field(converter=_messages)
     usage: AgentUsage = AgentUsage()
 
 
@@ -118,7 +152,7 @@ class ToolCallsRequested:
     """
 
     framework_run_state: str
-    tool_calls: tuple[DeferredToolCall, ...] = field(converter=tuple)
+    tool_calls: tuple[DeferredToolCall, ...] = field(converter=_calls)
     usage: AgentUsage = AgentUsage()
 
 
@@ -136,10 +170,24 @@ class ToolRaised:
     message: str
 
 
-Outcome: TypeAlias = TurnCompleted | ToolCallsRequested | ToolReturned | ToolRaised
+@frozen
+class UnfinishedTurnBuilt:
+    """``messages`` of the unfinished turn behind its user message, each tool call with its result.
+
+    None when the runner cannot build them. ``error`` is that of the effect.
+    """
+
+    messages: tuple[FrameworkMessage, ...] | None
+    error: str | None
+
+
+Outcome: TypeAlias = (
+    TurnCompleted | ToolCallsRequested | ToolReturned | ToolRaised | UnfinishedTurnBuilt
+)
 Occurrence: TypeAlias = (
     Entered
     | UserSpoke
+    | UserSteered
     | InterruptAnswered
     | DeadlineReached
     | ToolResultsArrived

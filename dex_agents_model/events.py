@@ -19,6 +19,8 @@ class AgentEventType(StrEnum):
     TURN_STARTED = "turn_started"
     TURN_COMPLETED = "turn_completed"
     TURN_FAILED = "turn_failed"
+    TURN_CANCELLED = "turn_cancelled"
+    STEERING_TAKEN = "steering_taken"
     TEXT_DELTA = "text_delta"
     REASONING_DELTA = "reasoning_delta"
     TOOL_CALL_DEFERRED = "tool_call_deferred"
@@ -55,6 +57,22 @@ class TurnFailedEvent:
     type: ClassVar = AgentEventType.TURN_FAILED
 
     error: str
+
+
+@frozen
+class TurnCancelledEvent:
+    """Replace the turn's live text with its stored messages."""
+
+    type: ClassVar = AgentEventType.TURN_CANCELLED
+
+
+@frozen
+class SteeringTaken:
+    """The turn goes on with this many messages that the user sent while it ran."""
+
+    type: ClassVar = AgentEventType.STEERING_TAKEN
+
+    count: int
 
 
 @frozen
@@ -155,6 +173,8 @@ EventPayload: TypeAlias = (
     TurnStarted
     | TurnCompletedEvent
     | TurnFailedEvent
+    | TurnCancelledEvent
+    | SteeringTaken
     | TextDelta
     | ReasoningDelta
     | ToolCallDeferred

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from .calls import AgentToolCall, Failed, FinalCall, OutcomeUnknown, Rejected, Succeeded
+from .calls import (
+    AgentToolCall,
+    Cancelled,
+    Failed,
+    FinalCall,
+    OutcomeUnknown,
+    Rejected,
+    Succeeded,
+)
 from .text import shorten
 
 OUTCOME_UNKNOWN_TOOL_RESULT: Final = (
@@ -12,6 +20,8 @@ OUTCOME_UNKNOWN_TOOL_RESULT: Final = (
     " Check before you call it again."
 )
 DEFAULT_REJECTION_MESSAGE: Final = "The tool call was rejected."
+SUPERSEDED_MESSAGE: Final = "The tool call was not run: it was superseded by a new user message."
+CANCELLED_MESSAGE: Final = "The tool call was not run: the turn was cancelled."
 EXPIRED_MESSAGE: Final = "Nobody approved the tool call before its deadline; it was not run."
 
 _NOTE_TEXT_BYTES: Final = 4096
@@ -20,6 +30,8 @@ _NOTE_TEXT_BYTES: Final = 4096
 def describe_tool_call_outcome(record: FinalCall) -> str:
     """The text that stands for the call's result in the model's input."""
     match record:
+        case Succeeded(output=output) if record.call.arguments_edited:
+            return f"[An approver changed the arguments to {record.arguments}]\n{output}"
         case Succeeded(output=output):
             return output
         case Rejected(rejection_message=message):
@@ -28,10 +40,16 @@ def describe_tool_call_outcome(record: FinalCall) -> str:
             return f"The tool call failed: {error}"
         case OutcomeUnknown():
             return OUTCOME_UNKNOWN_TOOL_RESULT
+        case Cancelled():
+            return CANCELLED_MESSAGE
 
 
-def build_turn_failure_note(records: tuple[AgentToolCall, ...]) -> str | None:
-    """What the next turn's model must know of a failed turn: one line a final record, in model order.
+def build_turn_failure_note(
+    records: tuple[AgentToolCall, ...], *, ended: str = "failed"
+) -> str | None:
+    """What the next turn's model must know of a turn without an answer: one line a final record, in model order.
+
+    ``ended`` is the word for how the turn ended.
 
     None when no tool may have run. Arguments and results beyond 4 KiB each are shortened.
     """
@@ -43,7 +61,7 @@ def build_turn_failure_note(records: tuple[AgentToolCall, ...]) -> str | None:
         return None
     return "\n".join(
         (
-            "[Dex] The previous turn failed after these tool calls ran:",
+            f"[Dex] The previous turn {ended} after these tool calls ran:",
             *map(_line, final),
             "Do not repeat these tool calls unless the user asks again.",
         )
@@ -51,7 +69,7 @@ def build_turn_failure_note(records: tuple[AgentToolCall, ...]) -> str | None:
 
 
 def _may_have_run(record: FinalCall) -> bool:
-    return not isinstance(record, Rejected)
+    return not isinstance(record, Rejected | Cancelled)
 
 
 def _line(record: FinalCall) -> str:

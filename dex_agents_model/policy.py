@@ -90,6 +90,8 @@ class AgentSessionOptions:
     """A longer user message is refused."""
     max_response_argument_bytes: int = field(default=2 * _MIB, validator=validators.ge(1))
     """A model response whose tool calls have more arguments fails the turn, with a clear error."""
+    fence_single_attempt_tools: bool = True
+    """Whether a single-attempt call must be claimed before it runs, so that it never starts twice."""
     event_stream_capacity_bytes: int = field(default=10 * _MIB, validator=validators.ge(1))
     """Shared by all sessions of the Flow type."""
 

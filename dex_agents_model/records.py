@@ -91,6 +91,25 @@ class AgentUserMessage:
     message_id: str = ""
 
 
+@frozen
+class SteeringMessage:
+    """What a user said to a turn that may be running.
+
+    ``rejects_pending_approvals``: the questions that wait for a person then are answered by it, with no.
+    """
+
+    message: AgentUserMessage
+    rejects_pending_approvals: bool = True
+
+
+@frozen
+class TakenSteering:
+    """A steering message that a turn took up, for the model call after ``model_calls`` committed ones."""
+
+    model_calls: int
+    text: str
+
+
 # --- approvals -----------------------------------------------------------------------------
 
 
@@ -111,13 +130,52 @@ class AgentInterrupt:
     deadline: datetime | None = None
 
 
+class ApprovalDecision(StrEnum):
+    """How a question about a tool call ended."""
+
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+    CANCELLED = "cancelled"
+
+
 @frozen
 class AgentInterruptResolution:
-    """A person's answer. ``rejection_message`` has a meaning only without ``approved``."""
+    """A person's answer, as it was accepted at ``resolved_at``.
+
+    ``rejection_message`` has a meaning only without ``approved``, ``edited_arguments`` (JSON text
+    of an object) only with it. ``superseded``: the person spoke to the turn instead of answering.
+    """
 
     interrupt_id: InterruptId
     approved: bool
+    resolved_at: datetime
     rejection_message: str | None = None
+    edited_arguments: str | None = None
+    resolved_by: str | None = None
+    reason: str | None = None
+    superseded: bool = False
+
+
+@frozen
+class ApprovalRecord:
+    """Who decided what about one tool call, when and why. Kept after its turn.
+
+    ``arguments_digest`` names the arguments that were shown; those that an approver put in their
+    place have ``edited_arguments_digest``.
+    """
+
+    interrupt_id: InterruptId
+    turn_id: TurnId
+    tool_call_id: ToolCallId
+    tool_name: str
+    arguments_digest: str
+    decision: ApprovalDecision
+    decided_at: datetime
+    resolved_by: str | None = None
+    reason: str | None = None
+    edited_arguments_digest: str | None = None
 
 
 # --- the session, by status ----------------------------------------------------------------
@@ -141,7 +199,14 @@ class TurnFailed:
     error: str
 
 
-TurnEnd: TypeAlias = TurnSucceeded | TurnFailed
+@frozen
+class TurnCancelled:
+    """A person stopped the turn."""
+
+    outcome: ClassVar = "cancelled"
+
+
+TurnEnd: TypeAlias = TurnSucceeded | TurnFailed | TurnCancelled
 
 
 @frozen
@@ -169,6 +234,8 @@ class _RunningTurn:
     message_count: int
     model_calls: int
     """Model calls of this turn whose answer was committed."""
+    steering_count: int = 0
+    """Steering messages that this turn took up."""
 
     @property
     def active_turn_id(self) -> TurnId:

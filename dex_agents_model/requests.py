@@ -8,10 +8,20 @@ from typing import Final, TypeAlias
 from attrs import field, frozen
 
 from .calls import AgentToolCall
-from .ids import InterruptId, SessionId
-from .records import AgentInterrupt, AgentMessage, AgentState, AgentUsage, AgentUserMessage
+from .ids import InterruptId, SessionId, ToolCallId, TurnId
+from .records import (
+    AgentInterrupt,
+    AgentMessage,
+    AgentState,
+    AgentUsage,
+    AgentUserMessage,
+    ApprovalRecord,
+    SteeringMessage,
+)
 
 MAX_PAGE_MESSAGES: Final = 200
+MAX_PAGE_APPROVALS: Final = 500
+MAX_EDITED_ARGUMENT_BYTES: Final = 256 * 1024
 MAX_READ_BYTES: Final = 2 * 1024 * 1024
 
 
@@ -23,18 +33,65 @@ class SendUserMessage:
 
 
 @frozen
+class SteerUserMessage:
+    """Speak to the turn that runs, or begin one. Reply: whether it was taken, as SendUserMessage."""
+
+    steering: SteeringMessage
+
+
+@frozen
+class WithdrawUserMessage:
+    """Take a queued message back. Reply: False when it is not in the queue (any more)."""
+
+    message_id: str
+
+
+@frozen
+class ListQueuedMessages:
+    """Read the user queue. Reply: QueuedMessagesPage."""
+
+
+@frozen
 class ResolveInterrupt:
     """Answer a question. Reply: whether the answer counts; False when none waits or it is too late.
 
-    ``request_id`` names the answer over its retries; empty means unnamed. ``arguments_digest``,
-    when given, must be that of the interrupt.
+    ``arguments_digest``, when given, must be that of the interrupt. ``edited_arguments`` is JSON
+    text of an object that takes the place of the arguments; anything else is refused.
+    ``resolved_by`` and ``reason`` are kept with the decision. ``request_id`` names the answer over
+    its retries; empty means unnamed.
     """
 
     interrupt_id: InterruptId
     approved: bool
     rejection_message: str | None = None
     arguments_digest: str | None = None
+    edited_arguments: str | None = None
+    resolved_by: str | None = None
+    reason: str | None = None
     request_id: str = ""
+
+
+@frozen
+class CancelTurn:
+    """End a turn. Reply: whether it still ran; then the turn's one terminal event tells the outcome."""
+
+    turn: TurnId
+
+
+@frozen
+class ClaimToolCall:
+    """Ask to be the one delivery that runs a single-attempt call. Reply: whether ``claimant`` is it."""
+
+    turn: TurnId
+    call: ToolCallId
+    claimant: str
+
+
+@frozen
+class ListApprovals:
+    """Read decisions about tool calls behind the first ``after``. Reply: ApprovalsPage."""
+
+    after: int = 0
 
 
 @frozen
@@ -54,7 +111,18 @@ class ListAgentMessages:
     limit: int = field(default=MAX_PAGE_MESSAGES, converter=_clamped)
 
 
-Request: TypeAlias = SendUserMessage | ResolveInterrupt | GetAgentSnapshot | ListAgentMessages
+Request: TypeAlias = (
+    SendUserMessage
+    | SteerUserMessage
+    | WithdrawUserMessage
+    | ListQueuedMessages
+    | ResolveInterrupt
+    | CancelTurn
+    | ClaimToolCall
+    | GetAgentSnapshot
+    | ListAgentMessages
+    | ListApprovals
+)
 
 
 @frozen(kw_only=True)
@@ -62,6 +130,22 @@ class AgentMessagesPage:
     """Messages in sequence order, at most 200 and 2 MiB (but always one, when there is one)."""
 
     messages: tuple[AgentMessage, ...]
+    has_more: bool
+
+
+@frozen(kw_only=True)
+class QueuedMessagesPage:
+    """The oldest messages of the user queue, at most 2 MiB (but always one, when there is one)."""
+
+    messages: tuple[AgentUserMessage, ...]
+    has_more: bool
+
+
+@frozen(kw_only=True)
+class ApprovalsPage:
+    """Decisions about tool calls, oldest first, at most 500."""
+
+    approvals: tuple[ApprovalRecord, ...]
     has_more: bool
 
 
@@ -85,4 +169,4 @@ class AgentSnapshot:
     queued_message_count: int
 
 
-Reply: TypeAlias = bool | AgentMessagesPage | AgentSnapshot
+Reply: TypeAlias = bool | AgentMessagesPage | QueuedMessagesPage | ApprovalsPage | AgentSnapshot

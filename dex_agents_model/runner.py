@@ -6,13 +6,14 @@ derives everything from its arguments.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from attrs import frozen
 
 from .calls import AgentToolCall, Runnable, ToolCallStatus, ToolEffect
 from .effects import (
+    BuildUnfinishedTurn,
     CallModel,
     Effect,
     ExecuteTool,
@@ -21,8 +22,9 @@ from .effects import (
     ToolRaised,
     ToolReturned,
     TurnCompleted,
+    UnfinishedTurnBuilt,
 )
-from .errors import ContractBroken
+from .errors import ClaimRefused, ContractBroken
 from .ids import SessionId, ToolCallId, TurnId, idempotency_key
 from .policy import AgentSessionOptions, ToolPolicy
 from .records import AgentMessage, FrameworkMessage, MessageRole
@@ -68,6 +70,8 @@ class AgentTurnContext:
     messages: tuple[AgentMessage, ...]
     framework_run_state: str | None
     tool_calls: Mapping[ToolCallId, AgentToolCall]
+    steering_messages: tuple[str, ...]
+    """What the user said since the model call before; it goes to the model beside the tool results."""
     options: AgentSessionOptions
     events: AgentEventWriter
     heartbeat: Heartbeat
@@ -139,6 +143,30 @@ class AgentFrameworkRunner(Protocol):
         ...
 
 
+@frozen(kw_only=True)
+class UnfinishedTurn:
+    """A turn that failed or was cancelled after it had asked for tools; every record is final."""
+
+    flow_id: SessionId
+    turn_id: TurnId
+    framework_run_state: str
+    tool_calls: Mapping[ToolCallId, AgentToolCall]
+
+
+@runtime_checkable
+class KeepsUnfinishedTurns(Protocol):
+    """A runner may also have this, so that a turn without an answer keeps its exact items."""
+
+    def build_unfinished_turn_messages(
+        self, turn: UnfinishedTurn
+    ) -> Sequence[FrameworkMessage] | None:
+        """Every item of the turn behind its user message, each tool call followed by its result.
+
+        None when this turn cannot be kept; the session then stores a note instead. Must not block.
+        """
+        ...
+
+
 def user_message(
     runner: AgentFrameworkRunner, *, sequence: int, turn: TurnId, text: str
 ) -> AgentMessage:
@@ -163,60 +191,102 @@ def user_message(
     )
 
 
-async def perform(
-    effect: Effect,
-    runner: AgentFrameworkRunner,
-    *,
-    session: SessionId,
-    attempt: int,
-    options: AgentSessionOptions,
-    events: AgentEventWriter,
-    heartbeat: Heartbeat,
-) -> Outcome:
+@frozen(kw_only=True)
+class Invocation:
+    """Where a Step runs: what every call of the runner is given, besides what it is about.
+
+    ``claim`` asks for the right to run a single-attempt call, in the name of this one delivery.
+    """
+
+    session: SessionId
+    attempt: int
+    options: AgentSessionOptions
+    events: AgentEventWriter
+    heartbeat: Heartbeat
+    claim: Callable[[TurnId, ToolCallId], Awaitable[bool]]
+
+
+async def perform(effect: Effect, runner: AgentFrameworkRunner, where: Invocation) -> Outcome:
     """Let ``runner`` do what a Step asked for, and say what came of it.
 
     Raises:
         ContractBroken: the runner returned something that its contract does not know.
+        ClaimRefused: another delivery has the call, or its turn is over; the runner was not called.
         Exception: whatever else the runner raises.
     """
     match effect:
         case CallModel():
-            outcome: object = await runner.run_model_step(
-                AgentTurnContext(
-                    flow_id=session,
-                    turn_id=effect.turn,
-                    attempt=attempt,
-                    messages=effect.messages,
-                    framework_run_state=effect.run_state,
-                    tool_calls={record.tool_call_id: record for record in effect.tool_calls},
-                    options=options,
-                    events=events,
-                    heartbeat=heartbeat,
-                )
-            )
-            if isinstance(outcome, AgentTurnOutcome):
-                return outcome
-            raise ContractBroken(
-                f"run_model_step returned {outcome!r:.200}, not an AgentTurnOutcome"
-            )
-        case ExecuteTool(record):
-            # Output before the tool runs: an engine that has seen it knows that the call may have started.
-            events.write_tool_call_started(record.tool_call_id, record.tool_name)
-            await heartbeat()
-            execution = DeferredToolExecution(
-                flow_id=session,
-                tool_call=record,
-                idempotency_key=idempotency_key(session, record.turn_id, record.tool_call_id),
-                attempt=attempt,
-                events=events,
-                heartbeat=heartbeat,
-            )
-            try:
-                result: object = await runner.execute_deferred_tool_call(execution)
-            except ToolExecutionError as error:
-                return ToolRaised(str(error))
-            if isinstance(result, ToolExecutionResult):
-                return ToolReturned(result.output)
-            raise ContractBroken(
-                f"execute_deferred_tool_call returned {result!r:.200}, not a ToolExecutionResult"
-            )
+            return await _call_model(effect, runner, where)
+        case ExecuteTool():
+            return await _execute_tool(effect, runner, where)
+        case BuildUnfinishedTurn():
+            return _build_unfinished_turn(effect, runner, where)
+
+
+async def _call_model(
+    effect: CallModel, runner: AgentFrameworkRunner, where: Invocation
+) -> Outcome:
+    outcome: object = await runner.run_model_step(
+        AgentTurnContext(
+            flow_id=where.session,
+            turn_id=effect.turn,
+            attempt=where.attempt,
+            messages=effect.messages,
+            framework_run_state=effect.run_state,
+            tool_calls={record.tool_call_id: record for record in effect.tool_calls},
+            steering_messages=effect.steering_messages,
+            options=where.options,
+            events=where.events,
+            heartbeat=where.heartbeat,
+        )
+    )
+    if isinstance(outcome, AgentTurnOutcome):
+        return outcome
+    raise ContractBroken(f"run_model_step returned {outcome!r:.200}, not an AgentTurnOutcome")
+
+
+async def _execute_tool(
+    effect: ExecuteTool, runner: AgentFrameworkRunner, where: Invocation
+) -> Outcome:
+    record = effect.record
+    if effect.fenced and not await where.claim(record.turn_id, record.tool_call_id):
+        raise ClaimRefused(
+            f"tool call {record.tool_call_id} of {record.turn_id} is not this delivery's to run:"
+            " another one has claimed it, or its turn is over"
+        )
+    # Output before the tool runs: an engine that has seen it knows that the call may have started.
+    where.events.write_tool_call_started(record.tool_call_id, record.tool_name)
+    await where.heartbeat()
+    execution = DeferredToolExecution(
+        flow_id=where.session,
+        tool_call=record,
+        idempotency_key=idempotency_key(where.session, record.turn_id, record.tool_call_id),
+        attempt=where.attempt,
+        events=where.events,
+        heartbeat=where.heartbeat,
+    )
+    try:
+        result: object = await runner.execute_deferred_tool_call(execution)
+    except ToolExecutionError as error:
+        return ToolRaised(str(error))
+    if isinstance(result, ToolExecutionResult):
+        return ToolReturned(result.output)
+    raise ContractBroken(
+        f"execute_deferred_tool_call returned {result!r:.200}, not a ToolExecutionResult"
+    )
+
+
+def _build_unfinished_turn(
+    effect: BuildUnfinishedTurn, runner: AgentFrameworkRunner, where: Invocation
+) -> UnfinishedTurnBuilt:
+    if not isinstance(runner, KeepsUnfinishedTurns):
+        return UnfinishedTurnBuilt(None, effect.error)
+    messages = runner.build_unfinished_turn_messages(
+        UnfinishedTurn(
+            flow_id=where.session,
+            turn_id=effect.turn,
+            framework_run_state=effect.run_state,
+            tool_calls={record.tool_call_id: record for record in effect.tool_calls},
+        )
+    )
+    return UnfinishedTurnBuilt(None if messages is None else tuple(messages), effect.error)

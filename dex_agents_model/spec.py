@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Generic, TypeVar, cast
 
-from attrs import field, fields_dict, frozen, validators
+from attrs import field, frozen, validators
 
 from .decision import Reaction, RpcDecision, WaitDecision
+from .ids import TurnId
 from .requests import Request
 from .steps import Step
 from .views import RpcView, StepView
@@ -72,21 +73,25 @@ class Spec(Generic[_S, _V]):
     """All that is to be said of one Step.
 
     ``wait`` is None for a Step that executes at once. Locks are held from hand-out through
-    retries. ``ends_with_its_turn``: once its turn is over the Step waits for nothing, does nothing
-    and ends its branch.
+    retries. Once its turn is over a Step of a turn waits for nothing, does nothing and ends its
+    branch; one that ``outlives_cancel`` goes on while the turn is merely cancelled.
     """
 
     step: type[Step]
     reads: type[StepView]
     wait: Callable[[_S, _V, datetime], WaitDecision] | None
+    outlives_cancel: bool
     wait_locks: tuple[Lock, ...]
     execute_locks: tuple[Lock, ...]
     limits: Limits
     rows: tuple[Row[_S, _V], ...] = field(validator=validators.min_len(1))
 
-    @property
-    def ends_with_its_turn(self) -> bool:
-        return "turn" in fields_dict(self.step)
+    def is_over(self, step: Step, view: StepView) -> bool:
+        """Whether ``step`` is of a turn that is over for it."""
+        turn: TurnId | None = getattr(step, "turn", None)
+        if turn is None:
+            return False
+        return view.has_ended(turn) if self.outlives_cancel else view.is_over(turn)
 
 
 def spec(
@@ -98,11 +103,13 @@ def spec(
     wait: Callable[[S, V, datetime], WaitDecision] | None = None,
     wait_locks: tuple[Lock, ...] = (),
     execute_locks: tuple[Lock, ...] = (),
+    outlives_cancel: bool = False,
 ) -> Spec[S, V]:
     return Spec(
         step=cast("type[Step]", step),
         reads=cast("type[StepView]", reads),
         wait=wait,
+        outlives_cancel=outlives_cancel,
         wait_locks=wait_locks,
         execute_locks=execute_locks,
         limits=limits,
@@ -112,13 +119,18 @@ def spec(
 
 @frozen(kw_only=True)
 class RpcSpec(Generic[_S, _V]):
-    """All that is to be said of one RPC. A transactional one commits at most once, or not at all."""
+    """All that is to be said of one RPC. A transactional one commits at most once, or not at all.
+
+    ``cancels`` are the Steps that it may end, ``to`` those that it may start.
+    """
 
     request: type[Request]
     reads: type[RpcView]
     rule: Callable[[_S, _V, datetime], RpcDecision[Any]]
     locks: tuple[Lock, ...]
     transactional: bool
+    cancels: tuple[type[Step], ...]
+    to: tuple[type[Step], ...]
 
 
 def rpc(
@@ -128,6 +140,8 @@ def rpc(
     rule: Callable[[S, V, datetime], RpcDecision[R]],
     locks: tuple[Lock, ...] = (),
     transactional: bool = False,
+    cancels: tuple[type[Any], ...] = (),
+    to: tuple[type[Any], ...] = (),
 ) -> RpcSpec[S, V]:
     return RpcSpec(
         request=cast("type[Request]", request),
@@ -135,4 +149,6 @@ def rpc(
         rule=rule,
         locks=locks,
         transactional=transactional,
+        cancels=cancels,
+        to=to,
     )

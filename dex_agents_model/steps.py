@@ -83,7 +83,15 @@ class ResumeTurn:
 
 @frozen
 class RecordTurnFailure:
-    """The failure route of RunModel; same input."""
+    """The failure route of RunModel; same input, and ``error`` when a rule ends the turn itself."""
+
+    turn: TurnId
+    error: str | None = None
+
+
+@frozen
+class RecordTurnCancelled:
+    """Ends a turn that a person cancelled; the cancelling RPC starts it."""
 
     turn: TurnId
 
@@ -95,5 +103,5 @@ CallStep: TypeAlias = (
     | RecordToolFailure
     | RecordToolOutcomeUnknown
 )
-TurnStep: TypeAlias = RunModel | ResumeTurn | RecordTurnFailure | CallStep
+TurnStep: TypeAlias = RunModel | ResumeTurn | RecordTurnFailure | RecordTurnCancelled | CallStep
 Step: TypeAlias = StartAgentSession | AwaitUserMessage | TurnStep

@@ -20,6 +20,7 @@ from .decision import (
 )
 from .effects import (
     AttemptsExhausted,
+    BuildUnfinishedTurn,
     CallModel,
     DeadlineReached,
     Entered,
@@ -31,24 +32,50 @@ from .effects import (
     ToolResultsArrived,
     ToolReturned,
     TurnCompleted,
+    UnfinishedTurnBuilt,
     UserSpoke,
+    UserSteered,
 )
 from .errors import StateCorrupt
-from .ids import TurnId
 from .requests import (
+    CancelTurn,
+    ClaimToolCall,
     GetAgentSnapshot,
     ListAgentMessages,
+    ListApprovals,
+    ListQueuedMessages,
     Reply,
     Request,
     ResolveInterrupt,
     SendUserMessage,
+    SteerUserMessage,
+    WithdrawUserMessage,
 )
 from .rules.approval import expire, nothing_to_ask, take_answer, wait_for_answer
-from .rules.failure import record_turn_failure
-from .rules.rpc import list_messages, queue_user_message, resolve_interrupt, show_session
+from .rules.failure import (
+    finish_cancelled_turn,
+    finish_failed_turn,
+    record_ended_turn,
+    record_lost_turn,
+    record_turn_cancelled,
+)
+from .rules.rpc import (
+    CANCELLED_STEPS,
+    cancel_turn,
+    claim_tool_call,
+    list_approvals,
+    list_messages,
+    list_queued_messages,
+    queue_user_message,
+    resolve_interrupt,
+    show_session,
+    steer_user_message,
+    withdraw_user_message,
+)
 from .rules.tools import give_up, record_error, record_output, run_tool
 from .rules.turn import (
     begin_turn,
+    begin_turn_with_steering,
     call_the_model,
     complete_turn,
     fan_out_tool_calls,
@@ -65,6 +92,7 @@ from .steps import (
     CallTool,
     RecordToolFailure,
     RecordToolOutcomeUnknown,
+    RecordTurnCancelled,
     RecordTurnFailure,
     ResumeTurn,
     RunModel,
@@ -73,16 +101,19 @@ from .steps import (
 )
 from .views import (
     AnswerView,
+    ApprovalsView,
     ApprovalView,
     CallView,
     MessagesView,
     QueueView,
+    RequestIdsView,
+    ResumeView,
     RpcView,
     SessionView,
     SnapshotView,
     StepView,
-    TurnRecordsView,
     TurnView,
+    UnfinishedTurnView,
 )
 from .waits import NoWait
 
@@ -120,13 +151,14 @@ SPECS: Final[tuple[Spec[Any, Any], ...]] = (
     )),
     spec(AwaitUserMessage, reads=SessionView, limits=BOOKKEEPING,
          wait=wait_for_user_message, execute_locks=(Lock.STATE,), rows=(
-        on(UserSpoke, begin_turn, RunModel),
+        on(UserSpoke,   begin_turn,               RunModel),
+        on(UserSteered, begin_turn_with_steering, RunModel),
     )),
     spec(RunModel, reads=TurnView, limits=MODEL, rows=(
-        on(Entered,            call_the_model,     CallModel, AwaitUserMessage),
+        on(Entered,            call_the_model,     CallModel, RecordTurnFailure),
         on(TurnCompleted,      complete_turn,      AwaitUserMessage),
         on(ToolCallsRequested, fan_out_tool_calls, AwaitToolApproval, CallTool, CallSingleAttemptTool, ResumeTurn,
-                                                   AwaitUserMessage),
+                                                   RecordTurnFailure),
     )),
     spec(AwaitToolApproval, reads=ApprovalView, limits=BOOKKEEPING,
          wait=wait_for_answer, wait_locks=(Lock.INTERRUPTS,), execute_locks=(Lock.INTERRUPTS,), rows=(
@@ -151,22 +183,38 @@ SPECS: Final[tuple[Spec[Any, Any], ...]] = (
          execute_locks=(Lock.STATE,), rows=(
         on(AttemptsExhausted, give_up, EndBranch),
     )),
-    spec(ResumeTurn, reads=TurnRecordsView, limits=BOOKKEEPING,
+    spec(ResumeTurn, reads=ResumeView, limits=BOOKKEEPING,
          wait=wait_for_results, execute_locks=(Lock.STATE,), rows=(
         on(ToolResultsArrived, resume_turn, RunModel, ResumeTurn),
     )),
-    spec(RecordTurnFailure, reads=TurnRecordsView, limits=BOOKKEEPING,
+    spec(RecordTurnFailure, reads=UnfinishedTurnView, limits=BOOKKEEPING,
          execute_locks=(Lock.STATE,), rows=(
-        on(AttemptsExhausted, record_turn_failure, AwaitUserMessage),
+        on(AttemptsExhausted,   record_lost_turn,   BuildUnfinishedTurn, AwaitUserMessage),
+        on(Entered,             record_ended_turn,  BuildUnfinishedTurn, AwaitUserMessage),
+        on(UnfinishedTurnBuilt, finish_failed_turn, AwaitUserMessage),
+    )),
+    spec(RecordTurnCancelled, reads=UnfinishedTurnView, limits=BOOKKEEPING,
+         execute_locks=(Lock.STATE,), outlives_cancel=True, rows=(
+        on(Entered,             record_turn_cancelled, BuildUnfinishedTurn, AwaitUserMessage),
+        on(UnfinishedTurnBuilt, finish_cancelled_turn, AwaitUserMessage),
     )),
 )
 
 RPCS: Final[tuple[RpcSpec[Any, Any], ...]] = (
-    rpc(SendUserMessage,   reads=QueueView,    rule=queue_user_message, locks=(Lock.REQUEST_IDS,), transactional=True),
-    rpc(ResolveInterrupt,  reads=AnswerView,   rule=resolve_interrupt,
+    rpc(SendUserMessage,     reads=RequestIdsView, rule=queue_user_message,
+        locks=(Lock.REQUEST_IDS,), transactional=True),
+    rpc(SteerUserMessage,    reads=AnswerView,     rule=steer_user_message,
         locks=(Lock.INTERRUPTS, Lock.REQUEST_IDS), transactional=True),
-    rpc(GetAgentSnapshot,  reads=SnapshotView, rule=show_session),
-    rpc(ListAgentMessages, reads=MessagesView, rule=list_messages),
+    rpc(WithdrawUserMessage, reads=QueueView,      rule=withdraw_user_message, transactional=True),
+    rpc(ListQueuedMessages,  reads=QueueView,      rule=list_queued_messages),
+    rpc(ResolveInterrupt,    reads=AnswerView,     rule=resolve_interrupt,
+        locks=(Lock.INTERRUPTS, Lock.REQUEST_IDS), transactional=True),
+    rpc(CancelTurn,          reads=SessionView,    rule=cancel_turn,
+        locks=(Lock.STATE, Lock.INTERRUPTS), transactional=True, cancels=CANCELLED_STEPS, to=(RecordTurnCancelled,)),
+    rpc(ClaimToolCall,       reads=CallView,       rule=claim_tool_call, locks=(Lock.STATE,), transactional=True),
+    rpc(GetAgentSnapshot,    reads=SnapshotView,   rule=show_session),
+    rpc(ListAgentMessages,   reads=MessagesView,   rule=list_messages),
+    rpc(ListApprovals,       reads=ApprovalsView,  rule=list_approvals),
 )
 # fmt: on
 
@@ -184,7 +232,7 @@ _ROWS: Final[Mapping[tuple[type[Any], type[Any]], Row[Any, Any]]] = MappingProxy
 def await_conditions(step: Step, view: StepView, now: datetime) -> WaitDecision:
     """What ``step`` waits for before it executes, and what it commits as it begins to wait."""
     entry = SPEC_OF[type(step)]
-    if entry.wait is None or _is_over(step, view):
+    if entry.wait is None or entry.is_over(step, view):
         return WaitDecision(wait=NoWait())
     return entry.wait(step, view, now)
 
@@ -196,7 +244,7 @@ def react(step: Step, view: StepView, on: Occurrence, now: datetime) -> Reaction
         ContractBroken: a runner's answer breaks its contract.
         StateCorrupt: the table has no row for this, or the rule leads where its row does not say.
     """
-    if _is_over(step, view):
+    if SPEC_OF[type(step)].is_over(step, view):
         return StepDecision(next=EndBranch())
     row = _ROWS.get((type(step), type(on)))
     if row is None:
@@ -210,14 +258,19 @@ def react(step: Step, view: StepView, on: Occurrence, now: datetime) -> Reaction
 
 
 def answer(request: Request, view: RpcView, now: datetime) -> RpcDecision[Reply]:
-    """What a session answers to ``request``, and what it commits with the answer."""
-    decision: RpcDecision[Reply] = RPC_OF[type(request)].rule(request, view, now)
+    """What a session answers to ``request``, and what it commits with the answer.
+
+    Raises:
+        StateCorrupt: the rule starts or ends Steps that the table does not name.
+    """
+    entry = RPC_OF[type(request)]
+    decision: RpcDecision[Reply] = entry.rule(request, view, now)
+    started = {type(step) for step in decision.next.steps} if decision.next else set()
+    if not started <= set(entry.to) or not set(decision.cancel) <= set(entry.cancels):
+        raise StateCorrupt(
+            f"{entry.rule.__name__} starts or ends Steps that its line does not name"
+        )
     return decision
-
-
-def _is_over(step: Step, view: StepView) -> bool:
-    turn: TurnId | None = getattr(step, "turn", None)
-    return turn is not None and not view.runs(turn)
 
 
 def _targets(reaction: Reaction) -> frozenset[type[Any]]:

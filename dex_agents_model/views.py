@@ -7,25 +7,53 @@ from typing import TypeAlias
 from attrs import frozen
 
 from .calls import AgentToolCall
-from .ids import SessionId, TurnId
+from .ids import SessionId, ToolCallId, TurnId
 from .policy import AgentSessionOptions
-from .records import AgentInterrupt, AgentMessage, AgentState, AgentUsage
+from .records import (
+    AgentInterrupt,
+    AgentInterruptResolution,
+    AgentMessage,
+    AgentState,
+    AgentUsage,
+    AgentUserMessage,
+    ApprovalRecord,
+    SteeringMessage,
+    TakenSteering,
+)
 
 
 @frozen(kw_only=True)
 class SessionView:
     """The part that every view has: the session's name and status, and the options of its Flow type.
 
-    ``state`` is None until StartAgentSession has committed.
+    ``state`` is None until StartAgentSession has committed. ``cancelled_turn`` is the turn that a
+    person cancelled last; it stands apart from ``state``, so that no stale copy of the one can
+    undo the other.
     """
 
     session_id: SessionId
     options: AgentSessionOptions
     state: AgentState | None
+    cancelled_turn: TurnId | None = None
 
-    def runs(self, turn: TurnId) -> bool:
-        """Whether ``turn`` is the session's turn and not over."""
-        return self.state is not None and self.state.active_turn_id == turn
+    def is_over(self, turn: TurnId) -> bool:
+        """Whether ``turn`` has ended or is cancelled: what its Steps still do may change nothing."""
+        return turn == self.cancelled_turn or self.has_ended(turn)
+
+    def has_ended(self, turn: TurnId) -> bool:
+        """Whether ``turn`` is not the one that the session runs."""
+        return self.state is None or self.state.active_turn_id != turn
+
+
+# --- views of Steps --------------------------------------------------------------------------
+
+
+@frozen
+class PendingSteering:
+    """A message in the steering Channel, and the name by which the engine deletes it."""
+
+    channel_message_id: str
+    steering: SteeringMessage
 
 
 @frozen(kw_only=True)
@@ -36,46 +64,95 @@ class TurnView(SessionView):
     messages: tuple[AgentMessage, ...]
     run_state: str | None
     tool_calls: tuple[AgentToolCall, ...]
+    steering: tuple[TakenSteering, ...] = ()
 
 
 @frozen(kw_only=True)
-class TurnRecordsView(SessionView):
-    """The running turn without its messages: records in model order, their long texts shortened."""
+class ResumeView(SessionView):
+    """The running turn's records in model order, their long texts shortened, and what would steer it."""
 
     tool_calls: tuple[AgentToolCall, ...]
+    pending_steering: tuple[PendingSteering, ...] = ()
+
+
+@frozen(kw_only=True)
+class UnfinishedTurnView(SessionView):
+    """A turn that ends without an answer: run state, records in model order, and what stands beside them."""
+
+    run_state: str | None
+    tool_calls: tuple[AgentToolCall, ...]
+    claimed: frozenset[ToolCallId] = frozenset()
+    steering: tuple[TakenSteering, ...] = ()
+    answers: tuple[AgentInterruptResolution, ...] = ()
+    """Answers that were accepted but not yet taken by the Step that waits for them."""
 
 
 @frozen(kw_only=True)
 class CallView(SessionView):
-    """One tool call's own record, whole while it is open; None once the turn has cleared it."""
+    """One tool call's own record, whole while it is open; None once the turn has cleared it.
+
+    ``claimant`` is the delivery that may run a single-attempt call, None while none has claimed it.
+    """
 
     record: AgentToolCall | None
+    claimant: str | None = None
 
 
 @frozen(kw_only=True)
 class ApprovalView(CallView):
-    """One tool call's record, and the questions that wait for a person."""
+    """One tool call's record, the questions that wait for a person, and what would steer the turn."""
 
     interrupts: tuple[AgentInterrupt, ...]
+    pending_steering: tuple[PendingSteering, ...] = ()
+
+
+StepView: TypeAlias = (
+    SessionView | TurnView | ResumeView | UnfinishedTurnView | CallView | ApprovalView
+)
+
+
+# --- views of RPCs ---------------------------------------------------------------------------
+
+
+@frozen
+class PendingUserMessage:
+    """A message in the user queue, and the name by which the engine deletes it."""
+
+    channel_message_id: str
+    message: AgentUserMessage
 
 
 @frozen(kw_only=True)
-class QueueView(SessionView):
+class RequestIdsView(SessionView):
     """What an RPC that takes an ID for its repeats reads: the newest IDs taken, oldest first."""
 
     taken_request_ids: tuple[str, ...]
 
 
 @frozen(kw_only=True)
-class AnswerView(QueueView):
+class AnswerView(RequestIdsView):
     """The questions that wait for a person, and the IDs taken."""
 
     interrupts: tuple[AgentInterrupt, ...]
 
 
 @frozen(kw_only=True)
+class QueueView(SessionView):
+    """The user queue, oldest first."""
+
+    queued: tuple[PendingUserMessage, ...]
+
+
+@frozen(kw_only=True)
+class ApprovalsView(SessionView):
+    """Every decision about a tool call of the session, oldest first."""
+
+    approvals: tuple[ApprovalRecord, ...]
+
+
+@frozen(kw_only=True)
 class MessagesView(SessionView):
-    """Stored messages in sequence order; all of them, or those that were asked for."""
+    """Stored messages in sequence order."""
 
     messages: tuple[AgentMessage, ...]
 
@@ -90,5 +167,13 @@ class SnapshotView(MessagesView):
     queued_message_count: int
 
 
-StepView: TypeAlias = SessionView | TurnView | TurnRecordsView | CallView | ApprovalView
-RpcView: TypeAlias = QueueView | AnswerView | MessagesView | SnapshotView
+RpcView: TypeAlias = (
+    SessionView
+    | RequestIdsView
+    | AnswerView
+    | CallView
+    | QueueView
+    | ApprovalsView
+    | MessagesView
+    | SnapshotView
+)

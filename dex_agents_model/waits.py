@@ -17,7 +17,7 @@ class NoWait:
 
 @frozen
 class ForUserMessage:
-    """One message of the user queue, which it consumes."""
+    """One steering message, or else one of the user queue; it consumes the one it takes."""
 
 
 @frozen

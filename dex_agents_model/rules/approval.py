@@ -13,34 +13,91 @@ from ..decision import (
     EndBranch,
     GoTo,
     PutToolCall,
+    RecordApproval,
     SetInterrupts,
     StepDecision,
     WaitDecision,
 )
+from ..decision import InterruptResolved as PublishAnswer
 from ..effects import DeadlineReached, Entered, InterruptAnswered
 from ..errors import StateCorrupt
 from ..events import InterruptRaised, InterruptResolved, TurnEvent
-from ..notes import DEFAULT_REJECTION_MESSAGE, EXPIRED_MESSAGE
-from ..records import AgentInterrupt
+from ..notes import DEFAULT_REJECTION_MESSAGE, EXPIRED_MESSAGE, SUPERSEDED_MESSAGE
+from ..records import (
+    AgentInterrupt,
+    AgentInterruptResolution,
+    ApprovalDecision,
+    ApprovalRecord,
+)
 from ..steps import AwaitToolApproval
 from ..text import clean_text, digest, shorten
 from ..views import ApprovalView
 from ..waits import ForInterruptResolution, NoWait
 from .tools import finish, running_step
 
-SHOWN_ARGUMENT_BYTES: Final = 1024
+MAX_PENDING_APPROVALS: Final = 100
+_SHOWN_TOTAL_BYTES: Final = 24 * 1024
+_SHOWN_BYTES: Final = 1024
+_REJECTION_BYTES: Final = 8192
 _SECOND: Final = timedelta(seconds=1)
 
 
-def interrupt_for(record: AwaitingApproval) -> AgentInterrupt:
-    """The question about ``record``. Its deadline is stamped by the Step that waits for the answer."""
-    return AgentInterrupt(
+def interrupts_for(records: tuple[AwaitingApproval, ...]) -> tuple[AgentInterrupt, ...]:
+    """The questions about ``records``, small enough to travel with every Step.
+
+    A deadline is stamped by the Step that waits for the answer.
+    """
+    shown_bytes = min(_SHOWN_BYTES, _SHOWN_TOTAL_BYTES // max(len(records), 1))
+    return tuple(
+        AgentInterrupt(
+            interrupt_id=record.interrupt_id,
+            turn_id=record.turn_id,
+            tool_call_id=record.tool_call_id,
+            tool_name=record.tool_name,
+            arguments=shorten(record.arguments, shown_bytes),
+            arguments_digest=digest(record.arguments),
+        )
+        for record in records
+    )
+
+
+def superseded(interrupt: AgentInterrupt, now: datetime) -> AgentInterruptResolution:
+    """The answer that a user gives who speaks to the turn instead: no."""
+    return AgentInterruptResolution(
+        interrupt_id=interrupt.interrupt_id,
+        approved=False,
+        resolved_at=now,
+        rejection_message=SUPERSEDED_MESSAGE,
+        superseded=True,
+    )
+
+
+def approval_record(
+    record: AwaitingApproval,
+    answer: AgentInterruptResolution | None,
+    *,
+    otherwise: ApprovalDecision,
+    now: datetime,
+) -> ApprovalRecord:
+    """What is kept of a decision: the person's, or ``otherwise`` when there was none."""
+    decision, decided_at = otherwise, now
+    if answer is not None:
+        decided_at = answer.resolved_at
+        decision = ApprovalDecision.APPROVED if answer.approved else ApprovalDecision.REJECTED
+        if answer.superseded:
+            decision = ApprovalDecision.SUPERSEDED
+    edited = None if answer is None else answer.edited_arguments
+    return ApprovalRecord(
         interrupt_id=record.interrupt_id,
         turn_id=record.turn_id,
         tool_call_id=record.tool_call_id,
         tool_name=record.tool_name,
-        arguments=shorten(record.arguments, SHOWN_ARGUMENT_BYTES),
         arguments_digest=digest(record.arguments),
+        decision=decision,
+        decided_at=decided_at,
+        resolved_by=None if answer is None else answer.resolved_by,
+        reason=None if answer is None else answer.reason,
+        edited_arguments_digest=None if edited is None else digest(edited),
     )
 
 
@@ -48,7 +105,7 @@ def wait_for_answer(step: AwaitToolApproval, view: ApprovalView, now: datetime) 
     """Ask, with a deadline counted from now by the engine's clock; a question asked before keeps its own.
 
     A question that is gone from the list was answered: its answer is in the Channel, and no Timer
-    may overtake it.
+    may overtake it. One that a waiting steering message rejects answers itself.
     """
     if not isinstance(view.record, AwaitingApproval):
         return WaitDecision(wait=NoWait())
@@ -56,21 +113,15 @@ def wait_for_answer(step: AwaitToolApproval, view: ApprovalView, now: datetime) 
     asked = _find(view, interrupt_id)
     if asked is None:
         return WaitDecision(wait=ForInterruptResolution(interrupt_id))
-    limit = view.options.interrupt_deadline
-    stamped = asked
-    if asked.deadline is None and limit is not None:
-        stamped = evolve(asked, deadline=_whole_seconds_up(now + limit))
-    raised = InterruptRaised(
-        interrupt_id, stamped.tool_call_id, stamped.tool_name, stamped.deadline
-    )
-    listed = tuple(stamped if i.interrupt_id == interrupt_id else i for i in view.interrupts)
-    return WaitDecision(
-        commit=Commit(
-            writes=() if stamped == asked else (SetInterrupts(listed),),
-            events=(TurnEvent(step.turn, raised),),
-        ),
-        wait=ForInterruptResolution(interrupt_id, _until(stamped.deadline, now)),
-    )
+    if any(pending.steering.rejects_pending_approvals for pending in view.pending_steering):
+        return WaitDecision(
+            commit=Commit(
+                writes=(SetInterrupts(_without(view, interrupt_id)),),
+                publishes=(PublishAnswer(superseded(asked, now)),),
+            ),
+            wait=ForInterruptResolution(interrupt_id),
+        )
+    return _ask(step, view, asked, now)
 
 
 def take_answer(
@@ -83,13 +134,27 @@ def take_answer(
         return StepDecision(next=EndBranch())
     if answer.interrupt_id != record.interrupt_id:
         raise StateCorrupt(f"{record.interrupt_id} was given the answer to {answer.interrupt_id}")
-    resolved = InterruptResolved(answer.interrupt_id, answer.approved, answer.rejection_message)
+    kept = RecordApproval(
+        approval_record(record, answer, otherwise=ApprovalDecision.REJECTED, now=now)
+    )
     if not answer.approved:
-        message = clean_text(answer.rejection_message or "") or DEFAULT_REJECTION_MESSAGE
-        return finish(Rejected(record.call, message), events=(resolved,))
+        message = shorten(clean_text(answer.rejection_message or ""), _REJECTION_BYTES)
+        message = message or DEFAULT_REJECTION_MESSAGE
+        return finish(
+            Rejected(record.call, message),
+            writes=(kept,),
+            events=(InterruptResolved(answer.interrupt_id, False, message),),
+        )
     runnable = Runnable(record.call)
+    if answer.edited_arguments is not None:
+        runnable = Runnable(
+            evolve(record.call, arguments=answer.edited_arguments, arguments_edited=True)
+        )
+    resolved = InterruptResolved(answer.interrupt_id, True, None)
     return StepDecision(
-        commit=Commit(writes=(PutToolCall(runnable),), events=(TurnEvent(step.turn, resolved),)),
+        commit=Commit(
+            writes=(PutToolCall(runnable), kept), events=(TurnEvent(step.turn, resolved),)
+        ),
         next=GoTo((running_step(runnable),)),
     )
 
@@ -108,10 +173,10 @@ def expire(
     asked = _find(view, record.interrupt_id)
     if asked is None or asked.deadline is None or now < asked.deadline:
         return StepDecision(next=GoTo((step,)))
-    left = tuple(i for i in view.interrupts if i.interrupt_id != asked.interrupt_id)
+    kept = approval_record(record, None, otherwise=ApprovalDecision.EXPIRED, now=now)
     return finish(
         Rejected(record.call, EXPIRED_MESSAGE, expired=True),
-        writes=(SetInterrupts(left),),
+        writes=(SetInterrupts(_without(view, asked.interrupt_id)), RecordApproval(kept)),
         events=(InterruptResolved(asked.interrupt_id, False, EXPIRED_MESSAGE),),
     )
 
@@ -121,6 +186,30 @@ def nothing_to_ask(
 ) -> StepDecision:
     """The call no longer waits for a person."""
     return StepDecision(next=EndBranch())
+
+
+def _ask(
+    step: AwaitToolApproval, view: ApprovalView, asked: AgentInterrupt, now: datetime
+) -> WaitDecision:
+    limit = view.options.interrupt_deadline
+    stamped = asked
+    if asked.deadline is None and limit is not None:
+        stamped = evolve(asked, deadline=_whole_seconds_up(now + limit))
+    listed = tuple(stamped if i.interrupt_id == asked.interrupt_id else i for i in view.interrupts)
+    raised = InterruptRaised(
+        stamped.interrupt_id, stamped.tool_call_id, stamped.tool_name, stamped.deadline
+    )
+    return WaitDecision(
+        commit=Commit(
+            writes=() if stamped == asked else (SetInterrupts(listed),),
+            events=(TurnEvent(step.turn, raised),),
+        ),
+        wait=ForInterruptResolution(stamped.interrupt_id, _until(stamped.deadline, now)),
+    )
+
+
+def _without(view: ApprovalView, interrupt_id: str) -> tuple[AgentInterrupt, ...]:
+    return tuple(i for i in view.interrupts if i.interrupt_id != interrupt_id)
 
 
 def _find(view: ApprovalView, interrupt_id: str) -> AgentInterrupt | None:

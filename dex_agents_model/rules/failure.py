@@ -5,52 +5,178 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from ..calls import AgentToolCall
+from ..calls import (
+    AgentToolCall,
+    AwaitingApproval,
+    Cancelled,
+    FinalCall,
+    OutcomeUnknown,
+    Runnable,
+)
 from ..decision import (
+    AppendMessages,
     AppendUserMessage,
     ClearTurn,
     Commit,
+    DrainChannels,
     GoTo,
+    RecordApproval,
     SetState,
     StepDecision,
     Write,
 )
-from ..effects import AttemptsExhausted
+from ..effects import AttemptsExhausted, BuildUnfinishedTurn, Entered, UnfinishedTurnBuilt
 from ..errors import StateCorrupt
+from ..events import ToolCallFinished, TurnEvent
 from ..notes import build_turn_failure_note
-from ..records import RunningModel, TurnFailed, WaitingForUserMessage
-from ..steps import AwaitUserMessage, RecordTurnFailure
+from ..policy import EFFECT_RULES
+from ..records import (
+    ApprovalDecision,
+    RunningModel,
+    RunningTools,
+    TurnCancelled,
+    TurnEnd,
+    TurnFailed,
+    WaitingForUserMessage,
+)
+from ..steps import AwaitUserMessage, RecordTurnCancelled, RecordTurnFailure
 from ..text import clean_text, shorten
-from ..views import TurnRecordsView
+from ..views import UnfinishedTurnView
+from .approval import approval_record
+from .messages import place
+from .tools import may_have_started
 
 _ERROR_BYTES: Final = 8192
 
 
-def record_turn_failure(
-    step: RecordTurnFailure, view: TurnRecordsView, on: AttemptsExhausted, now: datetime
-) -> StepDecision:
-    """The model Step was given up: end the turn, and wait for the user."""
-    if not isinstance(view.state, RunningModel):
-        raise StateCorrupt(f"{step.turn} lost its model call in the state {view.state}")
+def record_lost_turn(
+    step: RecordTurnFailure, view: UnfinishedTurnView, on: AttemptsExhausted, now: datetime
+) -> BuildUnfinishedTurn | StepDecision:
+    """The model Step was given up."""
     error = on.detail or on.error_type or "the model call was given up without an error"
-    return fail_turn(view.state, view.tool_calls, error)
+    return _fail(step, view, error, now)
 
 
-def fail_turn(
-    state: RunningModel, tool_calls: tuple[AgentToolCall, ...], error: str
+def record_ended_turn(
+    step: RecordTurnFailure, view: UnfinishedTurnView, on: Entered, now: datetime
+) -> BuildUnfinishedTurn | StepDecision:
+    """A rule ended the turn: it broke a limit."""
+    return _fail(step, view, step.error or "the turn was ended without an error", now)
+
+
+def finish_failed_turn(
+    step: RecordTurnFailure, view: UnfinishedTurnView, on: UnfinishedTurnBuilt, now: datetime
 ) -> StepDecision:
-    """End the turn as failed; when a tool may have run, a note keeps the next turn from running it again."""
-    note = build_turn_failure_note(tool_calls)
-    sequence = state.message_count + 1
-    noted: tuple[Write, ...] = ()
-    if note is not None:
-        noted = (AppendUserMessage(sequence, state.active_turn_id, note),)
+    """End the turn as failed, with what the runner could keep of it."""
+    failed = TurnFailed(shorten(clean_text(on.error or ""), _ERROR_BYTES))
+    return _end(view, view.tool_calls, on, failed)
+
+
+def record_turn_cancelled(
+    step: RecordTurnCancelled, view: UnfinishedTurnView, on: Entered, now: datetime
+) -> BuildUnfinishedTurn | StepDecision:
+    """A person stopped the turn: finish what it left open."""
+    if view.run_state is None:
+        return finish_cancelled_turn(step, view, UnfinishedTurnBuilt(None, None), now)
+    return BuildUnfinishedTurn(step.turn, view.run_state, _all_final(view), None)
+
+
+def finish_cancelled_turn(
+    step: RecordTurnCancelled, view: UnfinishedTurnView, on: UnfinishedTurnBuilt, now: datetime
+) -> StepDecision:
+    """End the turn as cancelled, and leave nothing of it behind in a Channel."""
+    asked = tuple(r for r in view.tool_calls if isinstance(r, AwaitingApproval))
+    answers = {answer.interrupt_id: answer for answer in view.answers}
+    decided = tuple(
+        RecordApproval(
+            approval_record(
+                record,
+                answers.get(record.interrupt_id),
+                otherwise=ApprovalDecision.CANCELLED,
+                now=now,
+            )
+        )
+        for record in asked
+    )
+    drained = DrainChannels(tuple(record.interrupt_id for record in asked))
+    return _end(view, _all_final(view), on, TurnCancelled(), (*decided, drained))
+
+
+def _fail(
+    step: RecordTurnFailure, view: UnfinishedTurnView, error: str, now: datetime
+) -> BuildUnfinishedTurn | StepDecision:
+    if not isinstance(view.state, RunningModel):
+        raise StateCorrupt(f"{step.turn} failed at its model call in the state {view.state}")
+    if view.run_state is None:
+        return finish_failed_turn(step, view, UnfinishedTurnBuilt(None, error), now)
+    return BuildUnfinishedTurn(step.turn, view.run_state, view.tool_calls, error)
+
+
+def _end(
+    view: UnfinishedTurnView,
+    records: tuple[AgentToolCall, ...],
+    on: UnfinishedTurnBuilt,
+    end: TurnEnd,
+    writes: tuple[Write, ...] = (),
+) -> StepDecision:
+    """Keep the turn's finished items when the runner has built them; else a note of what may have run.
+
+    Each tool call then has a result in the history, or stands in the note, and no steering is lost:
+    what the kept items do not hold follows them in the user's own words.
+    """
+    state = view.state
+    if not isinstance(state, RunningModel | RunningTools):
+        raise StateCorrupt(f"a turn that ends has the state {state}")
+    turn = state.active_turn_id
+    kept = place(on.messages or (), state.message_count + 1, turn)
+    told_until = state.model_calls if on.messages is not None else 0
+    texts = [taken.text for taken in view.steering if taken.model_calls >= told_until]
+    if on.messages is None:
+        ended = "was cancelled" if isinstance(end, TurnCancelled) else "failed"
+        note = build_turn_failure_note(records, ended=ended)
+        texts += [] if note is None else [note]
+    first = state.message_count + len(kept) + 1
     idle = WaitingForUserMessage(
         turn_count=state.turn_count,
-        message_count=state.message_count + len(noted),
-        last_turn=TurnFailed(shorten(clean_text(error), _ERROR_BYTES)),
+        message_count=state.message_count + len(kept) + len(texts),
+        last_turn=end,
     )
+    said = (AppendUserMessage(first + n, turn, text) for n, text in enumerate(texts))
+    were_final = {r.tool_call_id for r in view.tool_calls if isinstance(r, FinalCall)}
+    ended_now = (r for r in records if r.tool_call_id not in were_final)
     return StepDecision(
-        commit=Commit(writes=(SetState(idle), *noted, ClearTurn())),
+        commit=Commit(
+            writes=(
+                SetState(idle),
+                *((AppendMessages(kept),) if kept else ()),
+                *said,
+                *writes,
+                ClearTurn(),
+            ),
+            events=tuple(
+                TurnEvent(turn, ToolCallFinished(r.tool_call_id, r.tool_name, r.status))
+                for r in ended_now
+            ),
+        ),
         next=GoTo((AwaitUserMessage(),)),
     )
+
+
+def _all_final(view: UnfinishedTurnView) -> tuple[AgentToolCall, ...]:
+    """The turn's records, those that are open ended by the cancel."""
+    return tuple(_cancelled(record, view) for record in view.tool_calls)
+
+
+def _cancelled(record: AgentToolCall, view: UnfinishedTurnView) -> AgentToolCall:
+    match record:
+        case AwaitingApproval(call):
+            return Cancelled(call)
+        case Runnable(call):
+            effect = EFFECT_RULES[call.effect]
+            if effect.may_have_happened and may_have_started(
+                record, view, claimed=record.tool_call_id in view.claimed
+            ):
+                return OutcomeUnknown(call, "the turn was cancelled while the call may have run")
+            return Cancelled(call)
+        case _:
+            return record

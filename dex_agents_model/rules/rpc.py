@@ -2,51 +2,156 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Final
 
 from attrs import evolve
 
-from ..calls import AgentToolCall, Failed, OutcomeUnknown, Rejected, Succeeded
+from ..calls import AgentToolCall, Failed, OutcomeUnknown, Rejected, Runnable, Succeeded
 from ..decision import (
+    ClaimCall,
+    GoTo,
     InterruptResolved,
     RpcDecision,
+    SetCancelledTurn,
     SetInterrupts,
     SetTakenRequestIds,
+    SteeringQueued,
     UserMessageQueued,
+    WithdrawQueued,
 )
-from ..records import AgentInterruptResolution, AgentMessage, AgentUserMessage
+from ..records import (
+    AgentInterrupt,
+    AgentInterruptResolution,
+    AgentMessage,
+    AgentUserMessage,
+    SteeringMessage,
+)
 from ..requests import (
+    MAX_EDITED_ARGUMENT_BYTES,
+    MAX_PAGE_APPROVALS,
     MAX_PAGE_MESSAGES,
     MAX_READ_BYTES,
     AgentMessagesPage,
     AgentSnapshot,
+    ApprovalsPage,
+    CancelTurn,
+    ClaimToolCall,
     GetAgentSnapshot,
     ListAgentMessages,
+    ListApprovals,
+    ListQueuedMessages,
+    QueuedMessagesPage,
     ResolveInterrupt,
     SendUserMessage,
+    SteerUserMessage,
+    WithdrawUserMessage,
+)
+from ..steps import (
+    AwaitToolApproval,
+    CallSingleAttemptTool,
+    CallTool,
+    RecordToolFailure,
+    RecordToolOutcomeUnknown,
+    RecordTurnCancelled,
+    ResumeTurn,
+    RunModel,
+    Step,
 )
 from ..text import clean_text, shorten, size_bytes
-from ..views import AnswerView, MessagesView, QueueView, SnapshotView
+from ..views import (
+    AnswerView,
+    ApprovalsView,
+    CallView,
+    MessagesView,
+    QueueView,
+    RequestIdsView,
+    SessionView,
+    SnapshotView,
+)
+from .approval import superseded
 
 KEPT_REQUEST_IDS: Final = 256
+CANCELLED_STEPS: Final[tuple[type[Step], ...]] = (
+    RunModel,
+    ResumeTurn,
+    AwaitToolApproval,
+    CallTool,
+    CallSingleAttemptTool,
+    RecordToolFailure,
+    RecordToolOutcomeUnknown,
+)
+"""The Steps of a turn that a cancel ends; those that end a turn themselves go on."""
+
 _SHOWN_BYTES: Final = 2048
+_LABEL_BYTES: Final = 1024
 
 
 def queue_user_message(
-    request: SendUserMessage, view: QueueView, now: datetime
+    request: SendUserMessage, view: RequestIdsView, now: datetime
 ) -> RpcDecision[bool]:
     """Put a message at the end of the queue, once however often the client repeats itself."""
     message = request.message
-    if message.message_id and message.message_id in view.taken_request_ids:
+    if _was_taken(message.message_id, view):
         return RpcDecision(reply=True)
     if view.options.user_message_refusal(message.text) is not None:
         return RpcDecision(reply=False)
-    cleaned = AgentUserMessage(clean_text(message.text), message.message_id)
     return RpcDecision(
-        writes=_taken(view, message.message_id),
-        publishes=(UserMessageQueued(cleaned),),
+        writes=_taken(message.message_id, view),
+        publishes=(UserMessageQueued(_cleaned(message)),),
         reply=True,
+    )
+
+
+def steer_user_message(
+    request: SteerUserMessage, view: AnswerView, now: datetime
+) -> RpcDecision[bool]:
+    """Put a message before the queue and into the running turn, and answer with it what waits for a person."""
+    steering = request.steering
+    message = steering.message
+    if _was_taken(message.message_id, view):
+        return RpcDecision(reply=True)
+    if view.options.user_message_refusal(message.text) is not None:
+        return RpcDecision(reply=False)
+    answered = view.interrupts if steering.rejects_pending_approvals else ()
+    queued = SteeringMessage(_cleaned(message), steering.rejects_pending_approvals)
+    return RpcDecision(
+        writes=(
+            *((SetInterrupts(()),) if answered else ()),
+            *_taken(message.message_id, view),
+        ),
+        publishes=(
+            SteeringQueued(queued),
+            *(InterruptResolved(superseded(asked, now)) for asked in answered),
+        ),
+        reply=True,
+    )
+
+
+def withdraw_user_message(
+    request: WithdrawUserMessage, view: QueueView, now: datetime
+) -> RpcDecision[bool]:
+    """Take a message out of the queue while it is there."""
+    for pending in view.queued:
+        if request.message_id and pending.message.message_id == request.message_id:
+            return RpcDecision(writes=(WithdrawQueued(pending.channel_message_id),), reply=True)
+    return RpcDecision(reply=False)
+
+
+def list_queued_messages(
+    request: ListQueuedMessages, view: QueueView, now: datetime
+) -> RpcDecision[QueuedMessagesPage]:
+    """The messages that wait for their turn, oldest first."""
+    kept: list[AgentUserMessage] = []
+    left_bytes = MAX_READ_BYTES
+    for pending in view.queued:
+        left_bytes -= size_bytes(pending.message.text)
+        if kept and left_bytes < 0:
+            break
+        kept.append(pending.message)
+    return RpcDecision(
+        reply=QueuedMessagesPage(messages=tuple(kept), has_more=len(kept) < len(view.queued))
     )
 
 
@@ -54,26 +159,54 @@ def resolve_interrupt(
     request: ResolveInterrupt, view: AnswerView, now: datetime
 ) -> RpcDecision[bool]:
     """Accept an answer to a question that still waits: from then on it counts, whatever the Timer does."""
-    if request.request_id and request.request_id in view.taken_request_ids:
+    if _was_taken(request.request_id, view):
         return RpcDecision(reply=True)
     asked = next((i for i in view.interrupts if i.interrupt_id == request.interrupt_id), None)
-    if asked is None:
-        return RpcDecision(reply=False)
-    too_late = asked.deadline is not None and now >= asked.deadline
-    other_arguments = request.arguments_digest not in (None, asked.arguments_digest)
-    if too_late or other_arguments:
+    if asked is None or not _fits(request, asked, now):
         return RpcDecision(reply=False)
     resolution = AgentInterruptResolution(
         interrupt_id=request.interrupt_id,
         approved=request.approved,
+        resolved_at=now,
         rejection_message=None if request.approved else request.rejection_message,
+        edited_arguments=request.edited_arguments,
+        resolved_by=_label(request.resolved_by),
+        reason=_label(request.reason),
     )
     left = tuple(i for i in view.interrupts if i.interrupt_id != request.interrupt_id)
     return RpcDecision(
-        writes=(SetInterrupts(left), *_taken(view, request.request_id)),
+        writes=(SetInterrupts(left), *_taken(request.request_id, view)),
         publishes=(InterruptResolved(resolution),),
         reply=True,
     )
+
+
+def cancel_turn(request: CancelTurn, view: SessionView, now: datetime) -> RpcDecision[bool]:
+    """Stop every Step of the turn and let one Step record how it ended.
+
+    The list of questions is emptied whatever was read of it: it may have been filled since.
+    """
+    if view.cancelled_turn == request.turn:
+        return RpcDecision(reply=True)
+    if view.has_ended(request.turn):
+        return RpcDecision(reply=False)
+    return RpcDecision(
+        writes=(SetCancelledTurn(request.turn), SetInterrupts(())),
+        reply=True,
+        next=GoTo((RecordTurnCancelled(request.turn),)),
+        cancel=CANCELLED_STEPS,
+    )
+
+
+def claim_tool_call(request: ClaimToolCall, view: CallView, now: datetime) -> RpcDecision[bool]:
+    """Let the first delivery that asks run the call, and no other."""
+    record = view.record
+    is_of_turn = isinstance(record, Runnable) and record.turn_id == request.turn
+    if view.is_over(request.turn) or not is_of_turn:
+        return RpcDecision(reply=False)
+    if view.claimant is not None:
+        return RpcDecision(reply=view.claimant == request.claimant)
+    return RpcDecision(writes=(ClaimCall(request.call, request.claimant),), reply=True)
 
 
 def show_session(
@@ -105,10 +238,49 @@ def list_messages(
     return RpcDecision(reply=AgentMessagesPage(messages=page, has_more=len(page) < len(behind)))
 
 
-def _taken(view: QueueView, request_id: str) -> tuple[SetTakenRequestIds, ...]:
+def list_approvals(
+    request: ListApprovals, view: ApprovalsView, now: datetime
+) -> RpcDecision[ApprovalsPage]:
+    """One page of decisions about tool calls, oldest first."""
+    behind = view.approvals[max(request.after, 0) :]
+    page = behind[:MAX_PAGE_APPROVALS]
+    return RpcDecision(reply=ApprovalsPage(approvals=page, has_more=len(page) < len(behind)))
+
+
+def _was_taken(request_id: str, view: RequestIdsView) -> bool:
+    return bool(request_id) and request_id in view.taken_request_ids
+
+
+def _taken(request_id: str, view: RequestIdsView) -> tuple[SetTakenRequestIds, ...]:
     if not request_id:
         return ()
     return (SetTakenRequestIds((*view.taken_request_ids, request_id)[-KEPT_REQUEST_IDS:]),)
+
+
+def _cleaned(message: AgentUserMessage) -> AgentUserMessage:
+    return AgentUserMessage(clean_text(message.text), message.message_id)
+
+
+def _label(text: str | None) -> str | None:
+    return None if text is None else shorten(clean_text(text), _LABEL_BYTES)
+
+
+def _fits(request: ResolveInterrupt, asked: AgentInterrupt, now: datetime) -> bool:
+    """Whether the answer comes in time, is about what was shown, and puts only an object in its place."""
+    in_time = asked.deadline is None or now < asked.deadline
+    same_arguments = request.arguments_digest in (None, asked.arguments_digest)
+    edited = request.edited_arguments
+    fit_to_run = edited is None or (request.approved and _is_object(edited))
+    return in_time and same_arguments and fit_to_run
+
+
+def _is_object(text: str) -> bool:
+    if size_bytes(text) > MAX_EDITED_ARGUMENT_BYTES or clean_text(text) != text:
+        return False
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
 
 
 def _within_bounds(messages: tuple[AgentMessage, ...], limit: int) -> tuple[AgentMessage, ...]:

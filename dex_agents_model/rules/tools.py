@@ -29,7 +29,7 @@ from ..steps import (
     RecordToolOutcomeUnknown,
 )
 from ..text import clean_text, keep_bytes, shorten, size_bytes
-from ..views import CallView
+from ..views import CallView, SessionView
 
 _ERROR_BYTES: Final = 8192
 
@@ -56,7 +56,7 @@ def run_tool(
     """Run what may run. A record that is already final needs neither a run nor a result."""
     match _record(step.call, view):
         case Runnable() as record:
-            return ExecuteTool(record)
+            return ExecuteTool(record, fenced=_is_fenced(record, view))
         case AwaitingApproval():
             raise StateCorrupt(f"{step.call} of {step.turn} would run before its approval")
         case _:
@@ -98,9 +98,22 @@ def give_up(
     if isinstance(record, FinalCall):
         return StepDecision(next=EndBranch())
     error = _error(on.detail or on.error_type or "the Step was given up without an error")
+    claimed = view.claimant is not None
+    if isinstance(record, Runnable) and not may_have_started(record, view, claimed=claimed):
+        return finish(Failed(record.call, f"the call never started: {error}"))
     if EFFECT_RULES[record.effect].may_have_happened:
         return finish(OutcomeUnknown(record.call, error))
     return finish(Failed(record.call, error))
+
+
+def may_have_started(record: Runnable, view: SessionView, *, claimed: bool) -> bool:
+    """Whether a call that may run may have begun to: a fenced one only after it was claimed."""
+    return claimed or not _is_fenced(record, view)
+
+
+def _is_fenced(record: Runnable, view: SessionView) -> bool:
+    single = EFFECT_RULES[record.effect].attempts == 1
+    return single and view.options.fence_single_attempt_tools
 
 
 def finish(

@@ -17,6 +17,7 @@ from ..decision import (
     SetState,
     SetUsage,
     StepDecision,
+    TakeSteering,
     WaitDecision,
     Write,
 )
@@ -28,11 +29,14 @@ from ..effects import (
     ToolResultsArrived,
     TurnCompleted,
     UserSpoke,
+    UserSteered,
 )
 from ..errors import ContractBroken, StateCorrupt
 from ..events import (
     EventPayload,
+    SteeringTaken,
     ToolCallDeferred,
+    TurnCancelledEvent,
     TurnCompletedEvent,
     TurnEvent,
     TurnFailedEvent,
@@ -40,21 +44,23 @@ from ..events import (
     UsageRecorded,
 )
 from ..ids import ToolCallId, TurnId
+from ..policy import AgentSessionOptions
 from ..records import (
-    AgentMessage,
     AgentUsage,
-    FrameworkMessage,
     RunningModel,
     RunningTools,
+    TakenSteering,
+    TurnCancelled,
+    TurnFailed,
     TurnSucceeded,
     WaitingForUserMessage,
 )
-from ..steps import AwaitUserMessage, ResumeTurn, RunModel, StartAgentSession
+from ..steps import AwaitUserMessage, RecordTurnFailure, ResumeTurn, RunModel, StartAgentSession
 from ..text import clean_text, is_storable, size_bytes
-from ..views import SessionView, TurnRecordsView, TurnView
+from ..views import ResumeView, SessionView, TurnView
 from ..waits import ForToolResults, ForUserMessage
-from .approval import interrupt_for
-from .failure import fail_turn
+from .approval import MAX_PENDING_APPROVALS, interrupts_for
+from .messages import place
 from .tools import first_step
 
 
@@ -81,8 +87,10 @@ def wait_for_user_message(step: AwaitUserMessage, view: SessionView, now: dateti
     match state.last_turn:
         case TurnSucceeded(message_count):
             payload = TurnCompletedEvent(message_count)
-        case failed:
-            payload = TurnFailedEvent(failed.error)
+        case TurnFailed(error):
+            payload = TurnFailedEvent(error)
+        case TurnCancelled():
+            payload = TurnCancelledEvent()
     ended = TurnEvent(TurnId.of(state.turn_count), payload)
     return WaitDecision(commit=Commit(events=(ended,)), wait=ForUserMessage())
 
@@ -94,6 +102,13 @@ def begin_turn(
     return _begin_turn(_idle(view), on.message.text)
 
 
+def begin_turn_with_steering(
+    step: AwaitUserMessage, view: SessionView, on: UserSteered, now: datetime
+) -> StepDecision:
+    """A steering message that met no turn begins one, ahead of the queue."""
+    return _begin_turn(_idle(view), on.steering.message.text)
+
+
 def call_the_model(
     step: RunModel, view: TurnView, on: Entered, now: datetime
 ) -> CallModel | StepDecision:
@@ -101,23 +116,19 @@ def call_the_model(
     state = _running_model(view)
     limit = view.options.max_model_calls_per_turn
     if state.model_calls >= limit:
-        return fail_turn(
-            state,
-            view.tool_calls,
+        return _end_over_a_limit(
+            step,
             f"the turn made {state.model_calls} model calls without a final answer;"
             f" max_model_calls_per_turn is {limit}",
         )
-    return CallModel(step.turn, view.messages, view.run_state, view.tool_calls)
+    steering = tuple(t.text for t in view.steering if t.model_calls == state.model_calls)
+    return CallModel(step.turn, view.messages, view.run_state, view.tool_calls, steering)
 
 
 def complete_turn(step: RunModel, view: TurnView, on: TurnCompleted, now: datetime) -> StepDecision:
     """The model gave its final answer: store the whole turn at once, then wait for the user."""
     state = _running_model(view)
-    first = state.message_count + 1
-    messages = tuple(
-        _placed(message, first + position, step.turn)
-        for position, message in enumerate(on.new_messages)
-    )
+    messages = place(on.new_messages, state.message_count + 1, step.turn)
     idle = WaitingForUserMessage(
         turn_count=state.turn_count,
         message_count=state.message_count + len(messages),
@@ -139,18 +150,14 @@ def fan_out_tool_calls(
     """One Step per call, in model order, and one ResumeTurn that waits for them all."""
     state = _running_model(view)
     records = _opened(on, view)
-    size = sum(size_bytes(record.arguments) for record in records)
-    limit = view.options.max_response_argument_bytes
-    if size > limit:
-        return fail_turn(
-            state,
-            view.tool_calls,
-            f"the model's {len(records)} tool calls have {size} bytes of arguments;"
-            f" max_response_argument_bytes is {limit}",
-        )
-    waiting = tuple(interrupt_for(r) for r in records if isinstance(r, AwaitingApproval))
     usage = view.usage + on.usage
-    running = RunningTools(state.turn_count, state.message_count, state.model_calls + 1)
+    waiting = tuple(r for r in records if isinstance(r, AwaitingApproval))
+    refusal = _refusal(records, len(waiting), view.options)
+    if refusal is not None:
+        return _end_over_a_limit(step, refusal, SetUsage(usage))
+    running = RunningTools(
+        state.turn_count, state.message_count, state.model_calls + 1, state.steering_count
+    )
     return StepDecision(
         commit=Commit(
             writes=(
@@ -158,7 +165,7 @@ def fan_out_tool_calls(
                 SetUsage(usage),
                 SetRunState(on.framework_run_state),
                 *map(PutToolCall, records),
-                *((SetInterrupts(waiting),) if waiting else ()),
+                *((SetInterrupts(interrupts_for(waiting)),) if waiting else ()),
             ),
             events=(
                 TurnEvent(step.turn, UsageRecorded(on.usage, usage)),
@@ -169,13 +176,13 @@ def fan_out_tool_calls(
     )
 
 
-def wait_for_results(step: ResumeTurn, view: TurnRecordsView, now: datetime) -> WaitDecision:
+def wait_for_results(step: ResumeTurn, view: ResumeView, now: datetime) -> WaitDecision:
     """Wait for as many results as the Step was told."""
     return WaitDecision(wait=ForToolResults(step.expected_result_count))
 
 
 def resume_turn(
-    step: ResumeTurn, view: TurnRecordsView, on: ToolResultsArrived, now: datetime
+    step: ResumeTurn, view: ResumeView, on: ToolResultsArrived, now: datetime
 ) -> StepDecision:
     """Call the model again once every record is final; else wait for those that are not."""
     state = view.state
@@ -184,9 +191,33 @@ def resume_turn(
     still_open = sum(not isinstance(record, FinalCall) for record in view.tool_calls)
     if still_open:
         return StepDecision(next=GoTo((ResumeTurn(step.turn, still_open),)))
-    calling = RunningModel(state.turn_count, state.message_count, state.model_calls)
+    steering = view.pending_steering
+    calling = RunningModel(
+        state.turn_count,
+        state.message_count,
+        state.model_calls,
+        state.steering_count + len(steering),
+    )
+    commit = Commit(writes=(SetState(calling),))
+    if steering:
+        taken = TakeSteering(
+            tuple(pending.channel_message_id for pending in steering),
+            first=state.steering_count,
+            taken=tuple(
+                TakenSteering(state.model_calls, pending.steering.message.text)
+                for pending in steering
+            ),
+        )
+        commit = Commit(
+            writes=(SetState(calling), taken),
+            events=(TurnEvent(step.turn, SteeringTaken(len(steering))),),
+        )
+    return StepDecision(commit=commit, next=GoTo((RunModel(step.turn),)))
+
+
+def _end_over_a_limit(step: RunModel, error: str, *writes: Write) -> StepDecision:
     return StepDecision(
-        commit=Commit(writes=(SetState(calling),)), next=GoTo((RunModel(step.turn),))
+        commit=Commit(writes=writes), next=GoTo((RecordTurnFailure(step.turn, error),))
     )
 
 
@@ -221,20 +252,22 @@ def _running_model(view: TurnView) -> RunningModel:
     return view.state
 
 
-def _placed(message: FrameworkMessage, sequence: int, turn: TurnId) -> AgentMessage:
-    if not is_storable(message.framework_item):
-        raise ContractBroken(
-            f"a message of the role {message.role} holds text that UTF-8 cannot hold"
+def _refusal(
+    records: tuple[OpenCall, ...], waiting: int, options: AgentSessionOptions
+) -> str | None:
+    """Why a session cannot hold what the model asked for; None when it can."""
+    size = sum(size_bytes(record.arguments) for record in records)
+    if size > options.max_response_argument_bytes:
+        return (
+            f"the model's {len(records)} tool calls have {size} bytes of arguments;"
+            f" max_response_argument_bytes is {options.max_response_argument_bytes}"
         )
-    return AgentMessage(
-        sequence=sequence,
-        turn_id=turn,
-        role=message.role,
-        framework_item=message.framework_item,
-        text=None if message.text is None else clean_text(message.text),
-        tool_call_id=message.tool_call_id,
-        tool_name=message.tool_name,
-    )
+    if waiting > MAX_PENDING_APPROVALS:
+        return (
+            f"{waiting} tool calls of one model response need approval;"
+            f" at most {MAX_PENDING_APPROVALS} can wait at a time"
+        )
+    return None
 
 
 def _opened(on: ToolCallsRequested, view: TurnView) -> tuple[OpenCall, ...]:

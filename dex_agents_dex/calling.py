@@ -1,0 +1,52 @@
+"""How a call to a session is made from outside: tried again while it changed nothing, with clear errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Final, TypeVar
+
+import dex
+
+from dex_agents_model.ids import SessionId
+
+from .errors import clear_errors, is_unreachable
+
+R = TypeVar("R")
+
+BRIEF: Final = timedelta(seconds=5)
+PATIENT: Final = timedelta(seconds=60)
+"""For what must get through although a Step holds the lock: a claim, a cancel."""
+
+_FIRST_PAUSE: Final = timedelta(milliseconds=10)
+_LONGEST_PAUSE: Final = timedelta(milliseconds=250)
+
+
+async def retrying(
+    client: dex.AsyncClient,
+    session: SessionId,
+    call: Callable[[], Awaitable[R]],
+    *,
+    within: timedelta = BRIEF,
+) -> R:
+    """Repeat ``call`` while a lock is held or no server answers.
+
+    ``call`` must count once however often it is made: it carries an ID that stays the same.
+
+    Raises:
+        AgentSessionError: it did not get through in time, or was refused.
+    """
+    loop = asyncio.get_running_loop()
+    pause = _FIRST_PAUSE
+    give_up_at = loop.time() + within.total_seconds()
+    with clear_errors(session, client.options.server_address):
+        while True:
+            try:
+                return await call()
+            except dex.DexServiceError as error:
+                passing = isinstance(error, dex.RpcLockConflictError) or is_unreachable(error)
+                if not passing or loop.time() >= give_up_at:
+                    raise
+            await asyncio.sleep(pause.total_seconds())
+            pause = min(pause * 2, _LONGEST_PAUSE)

@@ -1,0 +1,35 @@
+"""How a framework's messages take their places in the stored history."""
+
+from __future__ import annotations
+
+from ..errors import ContractBroken
+from ..ids import TurnId
+from ..records import AgentMessage, FrameworkMessage
+from ..text import clean_text, is_storable
+
+
+def place(
+    messages: tuple[FrameworkMessage, ...], first: int, turn: TurnId
+) -> tuple[AgentMessage, ...]:
+    """``messages`` with sequences from ``first`` on.
+
+    Raises:
+        ContractBroken: one cannot be stored as it is.
+    """
+    return tuple(_placed(message, first + n, turn) for n, message in enumerate(messages))
+
+
+def _placed(message: FrameworkMessage, sequence: int, turn: TurnId) -> AgentMessage:
+    if not is_storable(message.framework_item):
+        raise ContractBroken(
+            f"a message of the role {message.role} holds text that UTF-8 cannot hold"
+        )
+    return AgentMessage(
+        sequence=sequence,
+        turn_id=turn,
+        role=message.role,
+        framework_item=message.framework_item,
+        text=None if message.text is None else clean_text(message.text),
+        tool_call_id=message.tool_call_id,
+        tool_name=message.tool_name,
+    )
