@@ -16,7 +16,6 @@ from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
-    RetryPromptPart,
     SystemPromptPart,
     TextPart,
     ThinkingPart,
@@ -67,7 +66,7 @@ def shown(messages: list[AgentMessage]) -> list[tuple[str, str | None, str | Non
 
 
 def contents(
-    messages: list[ModelMessage], kind: type[UserPromptPart] | type[SystemPromptPart]
+    messages: list[ModelMessage], kind: type[UserPromptPart | SystemPromptPart]
 ) -> list[object]:
     """What the parts of one kind hold, in order."""
     return [
@@ -285,10 +284,3 @@ async def test_turn__same_agent_still_runs_plainly() -> None:
     plain = ScriptedModel(tool_calls(("extra", "{}", "b")), ["plain"])
     async with agent.run_stream("hi", model=plain) as result:
         assert await result.get_output() == "plain"
-
-
-@pytest.mark.filterwarnings("ignore:.*RetryPromptPart.*")
-def test_to_stored__shows_a_retry_as_an_unseen_user_message() -> None:
-    stored = to_stored(ModelRequest([RetryPromptPart("again")]))
-
-    assert (stored.role, stored.text) == (MessageRole.USER, None)

@@ -162,7 +162,11 @@ async def test_run_model_step__passes_arguments_on_as_the_model_wrote_them(
     written: str, stored: str
 ) -> None:
     agent = Agent()
-    agent.tool_plain(name="f")(lambda x=0: x)
+
+    @agent.tool_plain
+    def f(x: int = 0) -> int:
+        return x
+
     outcome = await session(agent, ScriptedModel([tool_call("f", written)])).ask("hi")
 
     assert isinstance(outcome, ToolCallsRequested)

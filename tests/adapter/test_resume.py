@@ -144,8 +144,8 @@ async def test_resume__refuses_a_call_without_a_final_record() -> None:
 
     with pytest.raises(ModelStepFailed, match="tool call a has no final record"):
         await played.resume(Runnable(requested("a")))
+    played.records.clear()
     with pytest.raises(ModelStepFailed, match="tool call a has no final record"):
-        played.records.clear()
         await played.resume()
 
 

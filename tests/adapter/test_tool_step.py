@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
@@ -17,6 +17,7 @@ from pydantic_ai.messages import (
     BinaryContent,
     ModelMessage,
     ModelResponse,
+    TextPart,
     ToolCallPart,
     ToolReturn,
 )
@@ -80,7 +81,7 @@ def agent_with(tool: Callable[..., Any], **settings: Any) -> Agent[None, str]:
 async def test_tool_step__returns_the_value_as_the_model_would_see_it(
     value: object, output: str
 ) -> None:
-    async def tool(ctx: RunContext[None]) -> Any:
+    async def tool(ctx: RunContext[object]) -> Any:
         return value
 
     assert await run(agent_with(tool), "tool") == output
@@ -101,14 +102,14 @@ async def test_tool_step__returns_the_value_as_the_model_would_see_it(
     ],
 )
 async def test_tool_step__replaces_what_text_cannot_hold(value: object, output: str) -> None:
-    async def tool(ctx: RunContext[None]) -> Any:
+    async def tool(ctx: RunContext[object]) -> Any:
         return value
 
     assert await run(agent_with(tool), "tool") == output
 
 
 async def test_tool_step__says_that_a_tool_ran_whose_result_has_no_json_form() -> None:
-    async def tool(ctx: RunContext[None]) -> Any:
+    async def tool(ctx: RunContext[object]) -> Any:
         return object()
 
     with pytest.raises(ToolExecutionError, match="tool ran, but its result has no JSON form"):
@@ -123,7 +124,7 @@ async def test_tool_step__says_that_a_tool_ran_whose_result_has_no_json_form() -
     ],
 )
 async def test_tool_step__says_that_files_were_left_out(value: object, output: str) -> None:
-    async def tool(ctx: RunContext[None]) -> Any:
+    async def tool(ctx: RunContext[object]) -> Any:
         return value
 
     assert (await run(agent_with(tool), "tool")).startswith(output)
@@ -153,7 +154,10 @@ async def test_tool_step__runs_the_hooks_of_the_agent_around_the_tool() -> None:
             return f"<{result}>"
 
     agent = Agent(capabilities=[Hooks()])
-    agent.tool_plain(name="tool")(lambda x=0: x)
+
+    @agent.tool_plain
+    def tool(x: int) -> int:
+        return x
 
     assert await run(agent, "tool", '{"x":1}') == "<1>"
     assert called == ['validate {"x":1}', "executed 1"]
@@ -166,7 +170,7 @@ async def test_tool_step__runs_the_hooks_of_the_agent_around_the_tool() -> None:
 async def test_tool_step__shows_the_tool_its_call_alone(approved: bool) -> None:
     seen: list[object] = []
 
-    async def tool(ctx: RunContext[None]) -> str:
+    async def tool(ctx: RunContext[object]) -> str:
         seen.extend(
             [
                 ctx.tool_call_approved,
@@ -185,14 +189,14 @@ async def test_tool_step__shows_the_tool_its_call_alone(approved: bool) -> None:
 
 
 async def test_tool_step__maps_the_session_called_new() -> None:
-    async def tool(ctx: RunContext[None]) -> str:
+    async def tool(ctx: RunContext[object]) -> str:
         return str(ctx.conversation_id)
 
     assert await run(agent_with(tool), "tool", flow_id=SessionId("new")) == "session:new"
 
 
 async def test_idempotency_key__is_that_of_the_execution() -> None:
-    async def tool(ctx: RunContext[None]) -> str:
+    async def tool(ctx: RunContext[object]) -> str:
         metadata = ctx.metadata or {}
         return f"{deferred_tool_idempotency_key(ctx)} {metadata[IDEMPOTENCY_KEY_METADATA_KEY]}"
 
@@ -204,7 +208,7 @@ async def test_idempotency_key__leaves_the_agents_own_metadata_alone() -> None:
     agent = Agent(metadata={"team": "orders"})
 
     @agent.tool
-    async def tool(ctx: RunContext[None]) -> str:
+    async def tool(ctx: RunContext[object]) -> str:
         return str((ctx.metadata or {}).get("team"))
 
     assert await run(agent, "tool") == "orders"
@@ -215,13 +219,11 @@ async def test_idempotency_key__is_none_outside_a_session() -> None:
     seen: list[str | None] = []
 
     @agent.tool
-    async def tool(ctx: RunContext[None]) -> str:
+    async def tool(ctx: RunContext[object]) -> str:
         seen.append(deferred_tool_idempotency_key(ctx))
         return "x"
 
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        from pydantic_ai.messages import TextPart
-
         asks = len(messages) == 1
         return ModelResponse([ToolCallPart("tool", {}, "a") if asks else TextPart("done")])
 
@@ -256,7 +258,7 @@ async def test_tool_step__enters_and_leaves_each_toolset_once() -> None:
     entered: list[str] = []
 
     class Connected(FunctionToolset[None]):
-        async def __aenter__(self) -> Connected:
+        async def __aenter__(self) -> Self:
             entered.append("in")
             return self
 
@@ -273,7 +275,7 @@ async def test_tool_step__enters_and_leaves_each_toolset_once() -> None:
 async def test_tool_step__runs_at_the_same_time_as_itself() -> None:
     both = asyncio.Barrier(2)
 
-    async def tool(ctx: RunContext[None]) -> str:
+    async def tool(ctx: RunContext[object]) -> str:
         await asyncio.wait_for(both.wait(), LONG)
         return ctx.tool_call_id or ""
 
@@ -289,16 +291,16 @@ async def test_tool_step__runs_at_the_same_time_as_itself() -> None:
 
 
 async def test_tool_step__does_not_let_a_queued_message_call_the_model() -> None:
-    async def tool(ctx: RunContext[None]) -> str:
+    async def tool(ctx: RunContext[object]) -> str:
         ctx.enqueue("tell the model")
         return "ok"
 
     assert await run(agent_with(tool), "tool") == "ok"
 
 
-async def test_tool_step__fails_when_something_else_calls_the_model() -> None:
+async def test_tool_step__fails_when_a_hook_breaks_after_the_tool_ran() -> None:
     @dataclass
-    class Continues(AbstractCapability[Any]):
+    class Breaks(AbstractCapability[Any]):
         async def after_tool_execute(
             self,
             ctx: RunContext[Any],
@@ -310,8 +312,11 @@ async def test_tool_step__fails_when_something_else_calls_the_model() -> None:
         ) -> Any:
             raise RuntimeError("broken hook")
 
-    agent = Agent(capabilities=[Continues()])
-    agent.tool_plain(name="tool")(lambda: "x")
+    agent = Agent(capabilities=[Breaks()])
+
+    @agent.tool_plain
+    def tool() -> str:
+        return "x"
 
     with pytest.raises(ToolStepFailed, match="RuntimeError: broken hook"):
         await run(agent, "tool")
@@ -322,56 +327,56 @@ async def test_tool_step__fails_when_something_else_calls_the_model() -> None:
 Ending = Literal["error", "failure"]
 
 
-async def retries(ctx: RunContext[None]) -> str:
+async def retries(ctx: RunContext[object]) -> str:
     raise ModelRetry("try again with an order")
 
 
-async def fails(ctx: RunContext[None]) -> str:
+async def fails(ctx: RunContext[object]) -> str:
     raise ToolFailed("there is no such order")
 
 
-async def raises(ctx: RunContext[None]) -> str:
+async def raises(ctx: RunContext[object]) -> str:
     raise ValueError("boom")
 
 
-async def raises_validation_error(ctx: RunContext[None]) -> str:
+async def raises_validation_error(ctx: RunContext[object]) -> str:
     return str(TypeAdapter(int).validate_python("no number"))
 
 
-async def times_out(ctx: RunContext[None]) -> str:
+async def times_out(ctx: RunContext[object]) -> str:
     await stuck()
     return "late"
 
 
-async def raises_timeout_error(ctx: RunContext[None]) -> str:
+async def raises_timeout_error(ctx: RunContext[object]) -> str:
     raise TimeoutError("the bank did not answer")
 
 
-async def retries_after_a_timeout(ctx: RunContext[None]) -> str:
+async def retries_after_a_timeout(ctx: RunContext[object]) -> str:
     try:
         raise TimeoutError
     except TimeoutError:
-        raise ModelRetry("Timed out after I asked the cache; try later")
+        raise ModelRetry("Timed out after I asked the cache; try later") from None
 
 
-async def asks_for_approval(ctx: RunContext[None]) -> str:
+async def asks_for_approval(ctx: RunContext[object]) -> str:
     raise ApprovalRequired
 
 
-async def defers(ctx: RunContext[None]) -> str:
+async def defers(ctx: RunContext[object]) -> str:
     raise CallDeferred
 
 
-async def cancels_itself(ctx: RunContext[None]) -> str:
+async def cancels_itself(ctx: RunContext[object]) -> str:
     raise asyncio.CancelledError
 
 
-async def sub_agent_breaks(ctx: RunContext[None]) -> str:
+async def sub_agent_breaks(ctx: RunContext[object]) -> str:
     confused = FunctionModel(lambda messages, info: ModelResponse([ToolCallPart("nope", {})]))
     return str((await Agent(confused).run("hi")).output)
 
 
-async def sub_agent_times_out(ctx: RunContext[None]) -> str:
+async def sub_agent_times_out(ctx: RunContext[object]) -> str:
     async def slow(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         await stuck()
         return ModelResponse([])
@@ -420,7 +425,7 @@ async def test_tool_step__tells_a_tools_word_from_a_cut_off_run(
     tool, settings, ending, words = ENDINGS[case]
     entered = 0
 
-    async def counted(ctx: RunContext[None]) -> Any:
+    async def counted(ctx: RunContext[object]) -> Any:
         nonlocal entered
         entered += 1
         return await tool(ctx)
@@ -449,24 +454,23 @@ async def test_tool_step__tells_a_tools_word_from_a_cut_off_run(
 async def test_tool_step__never_enters_a_tool_that_the_call_does_not_fit(
     name: str, arguments: str, words: str, approved: bool, retries: int
 ) -> None:
-    async def tool(ctx: RunContext[None], x: int) -> str:
+    async def tool(ctx: RunContext[object], x: int) -> str:
         raise AssertionError("it must not run")
 
     with pytest.raises(ToolExecutionError) as raised:
         await run(agent_with(tool, agent_retries=retries), name, arguments, approved=approved)
 
-    if retries or words.startswith("Unknown"):
-        assert words in str(raised.value)
+    assert words in str(raised.value)
 
 
 async def test_tool_step__says_that_nothing_ran_when_a_validator_defers_the_call() -> None:
-    def later(ctx: RunContext[None]) -> None:
+    def later(ctx: RunContext[object]) -> None:
         raise CallDeferred
 
-    async def tool(ctx: RunContext[None]) -> str:
+    async def tool(ctx: RunContext[object]) -> str:
         raise AssertionError("it must not run")
 
-    with pytest.raises(ToolExecutionError, match="deferred its call .* Nothing ran"):
+    with pytest.raises(ToolExecutionError, match=r"deferred its call .* Nothing ran"):
         await run(agent_with(tool, args_validator=later), "tool")
 
 
@@ -474,7 +478,7 @@ async def test_tool_step__says_that_nothing_ran_when_a_validator_defers_the_call
 async def test_tool_step__has_nothing_to_run_for_an_external_tool(approved: bool) -> None:
     agent = Agent(toolsets=[ExternalToolset([ToolDefinition(name="ext")])])
 
-    with pytest.raises(ToolExecutionError, match="ext is an external tool.*Nothing ran"):
+    with pytest.raises(ToolExecutionError, match=r"ext is an external tool.*Nothing ran"):
         await run(agent, "ext", approved=approved)
 
 
@@ -491,7 +495,10 @@ async def test_tool_step__runs_a_tool_that_asks_for_approval_once_a_person_gave_
 async def test_tool_step__does_not_run_a_tool_that_came_to_need_approval() -> None:
     """A call recorded without approval meets a newer definition of its tool."""
     agent = Agent()
-    agent.tool_plain(name="tool", requires_approval=True)(lambda: "done")
+
+    @agent.tool_plain(requires_approval=True)
+    def tool() -> str:
+        return "done"
 
     assert await run(agent, "tool", approved=True) == "done"
     with pytest.raises(ToolExecutionError, match="requires_approval=True"):
@@ -528,7 +535,7 @@ async def test_tool_step__respects_a_hook_that_turns_an_error_into_a_result() ->
 async def test_tool_step__passes_on_a_cancellation_from_outside() -> None:
     inside = asyncio.Event()
 
-    async def tool(ctx: RunContext[None]) -> str:
+    async def tool(ctx: RunContext[object]) -> str:
         inside.set()
         await stuck()
         return "late"
@@ -542,12 +549,10 @@ async def test_tool_step__passes_on_a_cancellation_from_outside() -> None:
 
 
 async def test_tool_step__times_out_a_sync_tool_that_goes_on_running() -> None:
-    import threading
-
     released = threading.Event()
     finished = threading.Event()
 
-    def tool(ctx: RunContext[None]) -> str:
+    def tool(ctx: RunContext[object]) -> str:
         released.wait(LONG)
         finished.set()
         return "late"
