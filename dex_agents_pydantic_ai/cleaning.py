@@ -39,7 +39,10 @@ def clean_json(value: Any) -> Any:
         case str():
             return clean_text(value)
         case Mapping():
-            return {clean_text(str(key)): clean_json(item) for key, item in value.items()}
+            return {
+                clean_text(key) if isinstance(key, str) else key: clean_json(item)
+                for key, item in value.items()
+            }
         case list() | tuple():
             return [clean_json(item) for item in value]
         case _:

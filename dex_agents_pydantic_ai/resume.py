@@ -12,6 +12,7 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from dex_agents_model import AgentToolCall, ToolCallId, describe_tool_call_outcome
 from dex_agents_model.calls import FinalCall, Rejected, Succeeded
 
+from .cleaning import clean_json
 from .errors import ModelStepFailed
 from .history import RunState
 
@@ -51,6 +52,6 @@ def _tool_return(call: ToolCallPart, output: str) -> ToolReturn[object]:
     if call.tool_kind is None:
         return ToolReturn(output)
     try:
-        return ToolReturn(json.loads(output))
+        return ToolReturn(clean_json(json.loads(output)))
     except ValueError:  # cut to the session's limit
         return ToolReturn(output)

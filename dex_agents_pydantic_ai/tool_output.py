@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from pydantic_ai.messages import ToolReturnPart
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -34,10 +34,18 @@ def _text(part: ToolReturnPart) -> str:
         return part.model_response_str(wrap_if_error=False)
     except PydanticSerializationError:
         pass  # a lone surrogate inside the data, or no JSON at all: the next lines tell
+    data = [item for item in part.content_items() if item not in part.files]
     try:
-        data = clean_json(to_jsonable_python(part.content, by_alias=True, bytes_mode="base64"))
+        cleaned = [_json_of(item) for item in data]
     except PydanticSerializationError as error:
         raise ToolExecutionError(
             f"The tool {part.tool_name} ran, but its result has no JSON form: {error}"
         ) from error
-    return replace(part, content=data).model_response_str(wrap_if_error=False)
+    is_one_value = len(cleaned) == 1 and (part.files or not isinstance(part.content, list))
+    content = cleaned[0] if is_one_value else cleaned
+    return replace(part, content=content).model_response_str(wrap_if_error=False)
+
+
+def _json_of(value: object) -> Any:
+    """Cleaned twice: plain data before it is turned into JSON, and what objects held behind it."""
+    return clean_json(to_jsonable_python(clean_json(value), by_alias=True, bytes_mode="base64"))

@@ -89,7 +89,7 @@ class ToolStep:
         except Exception as error:
             if capability.has_spent_its_retries(error):
                 raise ToolExecutionError(describe_refusal(error.__cause__)) from error
-            raise ToolStepFailed(_broke(record.tool_name, error)) from error
+            raise ToolStepFailed(_broke(record.tool_name, capability.cut_off or error)) from error
         if (cut_off := capability.cut_off) is not None and not capability.has_succeeded:
             raise ToolStepFailed(_broke(record.tool_name, cut_off)) from cut_off
         part = capability.part
@@ -257,6 +257,8 @@ def _is_cancelled() -> bool:
 def _broke(tool_name: str, error: BaseException) -> str:
     if isinstance(error, ToolStepFailed):
         return f"tool {tool_name}: {error}"
+    if isinstance(error, ModelRetry):
+        return f"tool {tool_name} was cut off: {error.message}"
     return f"tool {tool_name} raised {describe(error)}"
 
 

@@ -15,6 +15,7 @@ from pydantic_ai.models.function import (
 )
 
 from dex_agents_model import (
+    AgentFrameworkRunner,
     AgentMessage,
     AgentSessionOptions,
     AgentToolCall,
@@ -39,7 +40,6 @@ from dex_agents_model.calls import (
     Runnable,
     Succeeded,
 )
-from dex_agents_pydantic_ai import PydanticAIRunner
 
 Chunk = str | dict[int, DeltaToolCall] | dict[int, DeltaThinkingPart]
 SESSION = SessionId("session-1")
@@ -162,7 +162,7 @@ def unknown(call_id: str) -> OutcomeUnknown:
 class Session:
     """Stores what a runner makes, as a session would, without an engine or rules."""
 
-    runner: PydanticAIRunner[None, object]
+    runner: AgentFrameworkRunner
     options: AgentSessionOptions = AgentSessionOptions()
     flow_id: SessionId = SESSION
     messages: list[AgentMessage] = field(factory=list)

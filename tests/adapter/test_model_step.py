@@ -162,7 +162,11 @@ async def test_run_model_step__passes_arguments_on_as_the_model_wrote_them(
     written: str, stored: str
 ) -> None:
     agent = Agent()
-    agent.tool_plain(lambda x=0: x, name="f")
+
+    @agent.tool_plain
+    def f(x: int = 0) -> int:
+        return x
+
     outcome = await session(agent, ScriptedModel([tool_call("f", written)])).ask("hi")
 
     assert isinstance(outcome, ToolCallsRequested)
@@ -410,9 +414,8 @@ async def test_run_model_step__fails_when_a_capability_built_in_the_run_wraps_ev
 
 
 async def test_run_model_step__passes_on_what_the_provider_said() -> None:
-    async def overloaded(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+    def overloaded(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
         raise ModelHTTPError(status_code=503, model_name="m", body="busy")
-        yield ""
 
     with pytest.raises(ModelHTTPError, match="503"):
         await session(Agent(), FunctionModel(stream_function=overloaded)).ask("hi")
@@ -443,13 +446,13 @@ async def test_run_model_step__needs_a_model_that_streams() -> None:
 async def test_run_model_step__uses_the_session_as_the_conversation(
     flow_id: str, conversation: str
 ) -> None:
-    seen: list[str | None] = []
     agent = Agent()
-    agent.instructions(lambda ctx: seen.append(ctx.conversation_id) or "")
+    agent.instructions(lambda ctx: f"conversation {ctx.conversation_id}")
+    model = ScriptedModel(["hi"])
 
-    await session(agent, ScriptedModel(["hi"]), flow_id=SessionId(flow_id)).ask("hi")
+    await session(agent, model, flow_id=SessionId(flow_id)).ask("hi")
 
-    assert set(seen) == {conversation}
+    assert model.infos[0].instructions == f"conversation {conversation}"
 
 
 async def test_run_model_step__does_not_name_the_agent() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from attrs import frozen
 
 from dex_agents_dex import AgentSessionClient
 from dex_agents_dex.testing import FileGate, wait_for_agent_snapshot
-from dex_agents_model import AgentInterrupt, AgentSnapshot
+from dex_agents_dex.testing.waiting import DEFAULT_TIMEOUT
+from dex_agents_model import AgentEvent, AgentEventType, AgentInterrupt, AgentMessage, AgentSnapshot
 from dex_agents_model.records import WaitingForUserMessage
 
 from .script import Reply, script
@@ -65,10 +66,43 @@ class Conversation:
         return await self.when(f"the end of turn {number}", ended)
 
     async def answers(self, number: int = 1) -> list[str | None]:
-        """The texts of the ``number``-th turn, once it has ended, without the user's message."""
-        snapshot = await self.end_of_turn(number)
-        turn = [m.text for m in snapshot.messages if m.turn_id.number == number]
-        return turn[1:]
+        """The texts of the latest, ``number``-th turn behind the user's message, once it has ended."""
+        await self.end_of_turn(number)
+        return await self.texts(number)
+
+    async def texts(self, number: int) -> list[str | None]:
+        """The texts that are stored of the ``number``-th turn, without the user's message."""
+        _, *others = [m for m in await self.messages() if m.turn_id.number == number]
+        return [message.text for message in others]
+
+    async def messages(self) -> list[AgentMessage]:
+        """All stored messages, page by page."""
+        read: list[AgentMessage] = []
+        while True:
+            page = await self.sessions.list_agent_messages(
+                self.session_id, after_sequence=read[-1].sequence if read else 0
+            )
+            read.extend(page.messages)
+            if not page.has_more:
+                return read
+
+    async def events_through(self, last: AgentEventType, count: int = 1) -> list[AgentEvent]:
+        """The session's events from its first to the ``count``-th of the type ``last``."""
+        events: list[AgentEvent] = []
+        token = ""
+        while True:
+            read = await self.sessions.read_agent_event(
+                self.session_id, token, timeout=DEFAULT_TIMEOUT
+            )
+            assert read is not None, f"no {last} came behind {events}"
+            events.append(read.event)
+            token = read.resume_token
+            if [event.type for event in events].count(last) == count:
+                return events
+
+    async def answer(self, question: AgentInterrupt, **how: Any) -> bool:
+        """Answer one question; ``how`` is as `AgentSessionClient.resolve_interrupt` takes it."""
+        return await self.sessions.resolve_interrupt(self.session_id, question.interrupt_id, **how)
 
     def calls(self) -> list[tuple[str, int]]:
         """What really began, in order: ``model`` or a tool's name, and the attempt."""

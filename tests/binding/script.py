@@ -23,6 +23,8 @@ class Call:
     output: str = "done"
     output_characters: int | None = None
     """Return as many characters instead of ``output``."""
+    measures: bool = False
+    """Return the number of characters of its arguments instead of ``output``."""
     padding_characters: int = 0
     """Makes the arguments as much longer."""
 

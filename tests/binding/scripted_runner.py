@@ -77,8 +77,11 @@ class ScriptedRunner:
             raise ConnectionError(asked.crash)
         if asked.error is not None:
             raise ToolExecutionError(asked.error)
-        long = asked.output_characters
-        return ToolExecutionResult(asked.output if long is None else "o" * long)
+        if asked.measures:
+            return ToolExecutionResult(f"{len(call.tool_call.arguments)} characters")
+        if asked.output_characters is not None:
+            return ToolExecutionResult("o" * asked.output_characters)
+        return ToolExecutionResult(asked.output)
 
     async def _hold(self, session_id: str, name: str | None) -> None:
         if name is not None:

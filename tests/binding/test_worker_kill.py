@@ -94,9 +94,7 @@ async def test_approval__waits_on_over_a_kill(breakable: Breakable) -> None:
 
     assert await conversation.questions() == (question,)
     assert conversation.calls() == [("model", 1)]
-    assert await conversation.sessions.resolve_interrupt(
-        conversation.session_id, question.interrupt_id, approved=True
-    )
+    assert await conversation.answer(question, approved=True)
     assert await conversation.answers() == ["c: done", "an answer"]
     assert conversation.calls() == [("model", 1), ("ask", 1), ("model", 1)]
 

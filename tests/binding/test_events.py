@@ -1,0 +1,115 @@
+"""What a watcher reads while a session works: in order, numbered, and never ahead of what is stored."""
+
+from __future__ import annotations
+
+from dex_agents_model import AgentEvent, AgentEventType, AgentUsage, ToolCallId, ToolEffect, TurnId
+from dex_agents_model.calls import ToolCallStatus
+from dex_agents_model.events import (
+    EventPayload,
+    StepMethod,
+    TextDelta,
+    ToolCallDeferred,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnCompletedEvent,
+    TurnStarted,
+    UsageRecorded,
+)
+from dex_agents_model.records import TurnSucceeded, WaitingForUserMessage
+
+from .conversation import Conversation
+from .script import Call, Reply
+from .scripted_runner import ONE_CALL
+
+CALL = ToolCallId("c")
+LATE = "late"
+
+
+def attempt_of(
+    step_execution_id: str,
+    *payloads: EventPayload,
+    attempt: int = 1,
+    method: StepMethod = StepMethod.EXECUTE,
+    turn: str = "turn-1",
+) -> list[AgentEvent]:
+    """All events of one attempt."""
+    return [
+        AgentEvent(TurnId(turn), step_execution_id, method, attempt, index, payload)
+        for index, payload in enumerate(payloads)
+    ]
+
+
+def used(calls: int) -> UsageRecorded:
+    """One more model call was committed, the ``calls``-th of the session."""
+    total = AgentUsage()
+    for _ in range(calls):
+        total += ONE_CALL
+    return UsageRecorded(ONE_CALL, total)
+
+
+async def test_events__tell_a_turn_in_order(conversation: Conversation) -> None:
+    await conversation.start(
+        Reply(deltas=("let me ", "look"), calls=(Call(id=CALL, tool="look"),)),
+        Reply(deltas=("an ",), delta_from_thread="answer", text="an answer"),
+    )
+
+    events = await conversation.events_through(AgentEventType.TURN_COMPLETED)
+
+    assert events == [
+        *attempt_of("StartAgentSession-1", TurnStarted(1)),
+        *attempt_of(
+            "RunModel-1",
+            TextDelta("let me "),
+            TextDelta("look"),
+            used(1),
+            ToolCallDeferred(CALL, "look", ToolEffect.READ, requires_approval=False),
+        ),
+        *attempt_of(
+            "CallTool-1",
+            ToolCallStarted(CALL, "look"),
+            ToolCallFinished(CALL, "look", ToolCallStatus.SUCCEEDED),
+        ),
+        *attempt_of("RunModel-2", TextDelta("an "), TextDelta("answer"), used(2)),
+        *attempt_of("AwaitUserMessage-1", TurnCompletedEvent(2), method=StepMethod.WAIT_FOR),
+    ]
+
+
+async def test_turn_completed__comes_when_the_turn_is_stored(conversation: Conversation) -> None:
+    await conversation.start(Reply(text="an answer"))
+
+    await conversation.events_through(AgentEventType.TURN_COMPLETED)
+
+    snapshot = await conversation.sessions.get_agent_snapshot(conversation.session_id)
+    assert snapshot.state == WaitingForUserMessage(1, 2, TurnSucceeded(1))
+    assert [message.text for message in snapshot.messages[1:]] == ["an answer"]
+
+
+async def test_events__of_a_failed_attempt_keep_its_number(conversation: Conversation) -> None:
+    await conversation.start(Reply(deltas=("an answer",), crash="lost", crashes_until_attempt=1))
+
+    events = await conversation.events_through(AgentEventType.TURN_COMPLETED)
+
+    assert events == [
+        *attempt_of("StartAgentSession-1", TurnStarted(1)),
+        *attempt_of("RunModel-1", TextDelta("an answer")),
+        *attempt_of("RunModel-1", TextDelta("an answer"), used(1), attempt=2),
+        *attempt_of("AwaitUserMessage-1", TurnCompletedEvent(1), method=StepMethod.WAIT_FOR),
+    ]
+
+
+async def test_events__written_after_the_call_returned_are_dropped(
+    conversation: Conversation,
+) -> None:
+    await conversation.start(Reply(deltas=("in time",), late_delta=LATE))
+    await conversation.events_through(AgentEventType.TURN_COMPLETED)
+
+    conversation.gate("late").release()
+    await conversation.gate("late was written").wait_until_reached()
+    assert await conversation.say(Reply(deltas=("second",)))
+    await conversation.end_of_turn(2)
+
+    events = await conversation.events_through(AgentEventType.TURN_COMPLETED, count=2)
+    assert [event.payload.text for event in events if isinstance(event.payload, TextDelta)] == [
+        "in time",
+        "second",
+    ]
