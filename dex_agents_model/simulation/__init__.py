@@ -1,1 +1,47 @@
-"""Simulate sessions."""
+"""Simulate sessions: every interleaving of a scenario, or long random lives; see `explore` and `simulate`.
+
+A simulated session runs the model's own table on records that went through the wire, with crashes,
+redelivery, stale snapshots and a clock of its own. It touches no engine, no network and no disk.
+"""
+
+from .explorer import Exploration, Finding, explore, replay
+from .faults import NO_FAULTS, ONE_FAULT, Fault, Faults
+from .invariants import INVARIANTS, Invariant
+from .scenario import EPOCH, Answers, Says, Scenario
+from .scripted import (
+    Asks,
+    Breaks,
+    Concludes,
+    Raises,
+    Refuses,
+    Returns,
+    ScriptedFailure,
+    ScriptedRunner,
+    ToolUse,
+)
+
+__all__ = [
+    "EPOCH",
+    "INVARIANTS",
+    "NO_FAULTS",
+    "ONE_FAULT",
+    "Answers",
+    "Asks",
+    "Breaks",
+    "Concludes",
+    "Exploration",
+    "Fault",
+    "Faults",
+    "Finding",
+    "Invariant",
+    "Raises",
+    "Refuses",
+    "Returns",
+    "Says",
+    "Scenario",
+    "ScriptedFailure",
+    "ScriptedRunner",
+    "ToolUse",
+    "explore",
+    "replay",
+]

@@ -7,11 +7,10 @@ from typing import NamedTuple, TypeAlias
 
 from attrs import frozen
 
-from ..calls import Runnable
 from ..effects import Occurrence
 from ..requests import Request
 from ..steps import Step
-from .evaluation import Decided, Failed
+from .evaluation import Attempt, Decided, Failed
 from .faults import Fault
 from .world import World
 
@@ -44,20 +43,23 @@ class Committed:
     """A Step's wait_for or execute, or an RPC, became durable.
 
     ``on`` is what the Step decided on; None for its wait_for and for an RPC. ``at_ms`` is the
-    engine's time when its method began.
+    engine's time when its method began, ``number`` the attempt that succeeded.
     """
 
     by: Step | Request
     on: Occurrence | None
     decided: Decided
     at_ms: int
+    number: int = 1
 
 
 @frozen(eq=False)
-class ToolStarted:
-    """An attempt let the runner start this call's tool; ``again`` when a redelivery made it do so."""
+class Ran:
+    """An attempt let the runner do something; ``again`` when a redelivery made it do so."""
 
-    record: Runnable
+    by: Step
+    number: int
+    attempt: Attempt
     again: bool
 
 
@@ -70,7 +72,7 @@ class AttemptFailed:
     retries_for_ever: bool
 
 
-Cause: TypeAlias = Committed | ToolStarted | AttemptFailed
+Cause: TypeAlias = Committed | Ran | AttemptFailed
 
 
 @frozen(eq=False)

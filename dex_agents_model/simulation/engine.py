@@ -17,7 +17,7 @@ from ..effects import AttemptsExhausted, Entered, Occurrence
 from ..records import AgentUserMessage
 from ..spec import Lock
 from ..steps import StartAgentSession, Step
-from .actions import Action, AttemptFailed, Change, Committed, Does, Edge, ToolStarted
+from .actions import Action, AttemptFailed, Change, Committed, Does, Edge, Ran
 from .callers import Callers
 from .channels import with_published
 from .evaluation import Attempt, Decided, Evaluator, Failed
@@ -208,7 +208,7 @@ class Engine:
                 ledger=after_commit(world.ledger, on, decided),
             )
         )
-        cause = Committed(execution.step, on, decided, execution.began_ms)
+        cause = Committed(execution.step, on, decided, execution.began_ms, execution.attempt)
         return Edge(Action(who, Does.COMMIT), after, (Change(world, after, cause),))
 
     def _failing(
@@ -237,13 +237,14 @@ def _with(world: World, at: int, *executions: Execution) -> World:
 def _started(world: World, at: int, running: Execution, attempt: Attempt, action: Action) -> Edge:
     """``running`` was handed out. What it lets the runner do, is done: nobody can tell when, until it commits."""
     after = _with(world, at, running)
-    changes: list[Change] = []
+    if not attempt.ran:
+        return Edge(action, after)
+    ledger = after.ledger
     for record in attempt.started:
-        before = after
-        after = after._replace(ledger=after_start(after.ledger, record))
-        cause = ToolStarted(record, again=action.does is Fault.REDELIVERY)
-        changes.append(Change(before, after, cause))
-    return Edge(action, after, tuple(changes))
+        ledger = after_start(ledger, record)
+    after = after._replace(ledger=ledger)
+    cause = Ran(running.step, running.attempt, attempt, again=action.does is Fault.REDELIVERY)
+    return Edge(action, after, (Change(world, after, cause),))
 
 
 def _striking(world: World, at: int, execution: Execution, who: str, fault: Fault) -> Edge:

@@ -51,15 +51,17 @@ def explore(
     faults: Faults = ONE_FAULT,
     invariants: tuple[Invariant, ...] = INVARIANTS,
     max_states: int | None = None,
+    stop_at: str | None = None,
 ) -> Exploration:
     """Every world that ``scenario`` can come to, breadth first; a broken one is not looked behind.
 
     Of each broken invariant the shortest way is kept. When nothing is broken and the search is
-    complete, every world must also be able to come to rest without help.
+    complete, every world must also be able to come to rest without help. ``stop_at`` names the
+    invariant with which, once broken, the search may end.
     """
     search = _Search(Engine(scenario, faults), invariants)
     start = perf_counter()
-    is_complete = search.run(max_states)
+    is_complete = search.run(max_states, stop_at)
     if is_complete and not search.findings:
         search.find_worlds_that_never_rest()
     return Exploration(
@@ -91,13 +93,15 @@ class _Search:
         self._progress_from, self._progress_to = array("L"), array("L")
         self._resting = array("L")
 
-    def run(self, max_states: int | None) -> bool:
+    def run(self, max_states: int | None, stop_at: str | None) -> bool:
         """Whether the frontier became empty."""
         begin = self._engine.begin()
         frontier = deque([begin])
         self._number(begin, _NOBODY, 0)
         while frontier:
             if max_states is not None and len(self.seen) > max_states:
+                return False
+            if stop_at in self.findings:
                 return False
             world = frontier.popleft()
             frontier.extend(self._behind(world, self.seen[world]))

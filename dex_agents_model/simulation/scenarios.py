@@ -49,6 +49,14 @@ THREE_EFFECTS: Final = Scenario(
         {"look_up": Refuses("no such order"), "label": Raises(attempts=1)},
     ),
 )
+TWO_QUESTIONS: Final = Scenario(
+    name="two-questions",
+    about="two questions with a deadline, answered at any time before and after",
+    first_message="refund order 7",
+    options=AgentSessionOptions(tool_policies=_POLICIES, interrupt_deadline=_DEADLINE),
+    runner=ScriptedRunner({"refund order 7": (Asks(_RESERVE, _REFUND), Concludes("Refunded."))}),
+    acts=(Answers("b", approved=True), Answers("c", approved=False)),
+)
 DEADLINE: Final = Scenario(
     name="deadline",
     about="an answer one second before, at, and one second after its deadline, by a skewed Worker",
@@ -87,6 +95,13 @@ TWO_MESSAGES: Final = Scenario(
 SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
     {
         scenario.name: scenario
-        for scenario in (THREE_TOOLS, THREE_EFFECTS, DEADLINE, MODEL_FAILS, TWO_MESSAGES)
+        for scenario in (
+            THREE_TOOLS,
+            THREE_EFFECTS,
+            TWO_QUESTIONS,
+            DEADLINE,
+            MODEL_FAILS,
+            TWO_MESSAGES,
+        )
     }
 )

@@ -13,6 +13,7 @@ from .approvals import (
     questions_mirror_the_calls_that_wait,
 )
 from .calls import (
+    a_write_that_started_is_not_called_failed,
     each_call_has_one_result,
     model_is_called_after_all_results,
     no_rule_is_surprised,
@@ -40,6 +41,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     model_is_called_after_all_results,
     single_attempt_tools_start_once(even_if_redelivered=False),
     tools_start_only_when_allowed,
+    a_write_that_started_is_not_called_failed,
     questions_mirror_the_calls_that_wait,
     approval_comes_before_running,
     accepted_answers_are_applied,
@@ -60,6 +62,7 @@ __all__ = [
     "Invariant",
     "a_completed_turn_stores_its_calls",
     "a_failed_turn_tells_what_ran",
+    "a_write_that_started_is_not_called_failed",
     "accepted_answers_are_applied",
     "an_ended_turn_leaves_nothing",
     "approval_comes_before_running",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, get_args
 
-from ...calls import FinalCall
+from ...calls import Failed, FinalCall
 from ...decision import PutToolCall, ToolCallFinished
+from ...effects import AttemptsExhausted
 from ...policy import EFFECT_RULES
 from ...steps import CallStep, RunModel
-from ..actions import AttemptFailed, Change, Committed, ToolStarted
+from ..actions import AttemptFailed, Change, Committed, Ran
 from ..channels import results_in
 from ..stored import tool_calls_in
 from .checker import Invariant
@@ -76,10 +77,25 @@ def model_is_called_after_all_results(change: Change) -> Iterator[str]:
         yield f"the model is called, but nobody has counted the result of {result.tool_call_id}"
 
 
+def a_write_that_started_is_not_called_failed(change: Change) -> Iterator[str]:
+    """A given-up call that may have changed the world says so; only its tool's own word makes it failed."""
+    cause = change.cause
+    if not isinstance(cause, Committed) or not isinstance(cause.on, AttemptsExhausted):
+        return
+    for write in cause.decided.writes:
+        if not isinstance(write, PutToolCall) or not isinstance(write.record, Failed):
+            continue
+        record = write.record
+        starts = change.before.ledger.starts_of(record.turn_id, record.tool_call_id)
+        if starts and EFFECT_RULES[record.effect].may_have_happened:
+            yield f"{record.tool_call_id} is {record.effect}, was started, and becomes {record.status}"
+
+
 def tools_start_only_when_allowed(change: Change) -> Iterator[str]:
     """A tool starts only for a stored record that is runnable, with the arguments stored in it."""
-    if isinstance(change.cause, ToolStarted):
-        record = change.cause.record
+    if not isinstance(change.cause, Ran):
+        return
+    for record in change.cause.attempt.started:
         if record not in tool_calls_in(change.before.records):
             yield f"{record.tool_call_id} starts, and its stored record is not what it starts with"
 
@@ -89,12 +105,11 @@ def single_attempt_tools_start_once(*, even_if_redelivered: bool = True) -> Inva
 
     def single_attempt_tools_start_once(change: Change) -> Iterator[str]:
         cause = change.cause
-        if not isinstance(cause, ToolStarted) or EFFECT_RULES[cause.record.effect].attempts > 1:
+        if not isinstance(cause, Ran) or (cause.again and not even_if_redelivered):
             return
-        if cause.again and not even_if_redelivered:
-            return
-        count = change.after.ledger.starts_of(cause.record.turn_id, cause.record.tool_call_id)
-        if count > 1:
-            yield f"{cause.record.tool_call_id} is {cause.record.effect} and starts {count} times"
+        for record in cause.attempt.started:
+            count = change.after.ledger.starts_of(record.turn_id, record.tool_call_id)
+            if count > EFFECT_RULES[record.effect].attempts == 1:
+                yield f"{record.tool_call_id} is {record.effect} and starts {count} times"
 
     return single_attempt_tools_start_once
