@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Final, Self
 
 import dex
+import grpc
 
 from .client import AgentSessionClient
 from .engine_process import engine_process
@@ -139,5 +140,12 @@ class AgentRuntime:
             await worker.wait_pull_registered(_REGISTERS_WITHIN.total_seconds())
         except (RuntimeError, TimeoutError) as error:
             raise EngineUnavailable(
-                f"no Dex server takes this Worker at {self._address}: {error}"
+                f"no Dex server takes this Worker at {self._address}: {_in_one_line(error)}"
             ) from error
+
+
+def _in_one_line(error: BaseException) -> str:
+    """What a person needs of an error of the SDK, which quotes gRPC's own report over many lines."""
+    cause = error.__cause__
+    said = cause.details() if isinstance(cause, grpc.aio.AioRpcError) else str(error)
+    return " ".join((said or "").split()) or type(error).__name__

@@ -39,9 +39,15 @@ def refuse_unsuitable(agent: AbstractAgent[Any, Any]) -> None:
 
 def all_capabilities(agent: AbstractAgent[Any, Any]) -> list[AbstractCapability[Any]]:
     """Every capability of the agent, those inside others too."""
+    return _with_wrapped(agent.root_capability)
+
+
+def _with_wrapped(root: AbstractCapability[Any]) -> list[AbstractCapability[Any]]:
+    """A wrapper shows itself in place of what it wraps, so that is asked for."""
     found: list[AbstractCapability[Any]] = []
-    agent.root_capability.apply(found.append)
-    return found
+    root.apply(found.append)
+    wrapped = [each.wrapped for each in found if isinstance(each, WrapperCapability)]
+    return found + [inner for each in wrapped for inner in _with_wrapped(each)]
 
 
 def _refuse_durable_wrappers(agent: AbstractAgent[Any, Any]) -> None:

@@ -9,17 +9,11 @@ from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability, DynamicCapability
 from pydantic_ai.toolsets import (
     AbstractToolset,
-    ApprovalRequiredToolset,
     CombinedToolset,
-    DeferredLoadingToolset,
     ExternalToolset,
-    FilteredToolset,
     FunctionToolset,
-    IncludeReturnSchemasToolset,
     PrefixedToolset,
-    PreparedToolset,
     RenamedToolset,
-    SetMetadataToolset,
     WrapperToolset,
 )
 
@@ -29,14 +23,7 @@ from .refusals import all_capabilities
 
 # Pydantic AI adds these itself when tools or capabilities are revealed on demand.
 _ADDED_BY_PYDANTIC_AI: Final = frozenset({"search_tools", "load_capability"})
-_NAME_PRESERVING: Final[tuple[type[WrapperToolset[Any]], ...]] = (
-    ApprovalRequiredToolset,
-    DeferredLoadingToolset,
-    FilteredToolset,
-    IncludeReturnSchemasToolset,
-    PreparedToolset,
-    SetMetadataToolset,
-)
+_PYDANTIC_AI: Final = "pydantic_ai."
 
 
 def refuse_unknown_tools(
@@ -73,17 +60,18 @@ def _may_rename(capability: AbstractCapability[Any]) -> bool:
     if isinstance(capability, DynamicCapability):
         return True
     wrapping = type(capability).get_wrapper_toolset
-    return not wrapping.__module__.startswith("pydantic_ai.")
+    return not wrapping.__module__.startswith(_PYDANTIC_AI)
 
 
 def _names(toolset: AbstractToolset[Any]) -> frozenset[str] | None:
-    """Exact types only: a subclass may list what it likes."""
+    """The names of one toolset. A class of the application's may list what it likes."""
     if isinstance(toolset, FunctionToolset):
         return _function_names(toolset)
-    kind = type(toolset)
-    if isinstance(toolset, ExternalToolset) and kind is ExternalToolset:
+    if not type(toolset).__module__.startswith(_PYDANTIC_AI):
+        return None
+    if isinstance(toolset, ExternalToolset):
         return frozenset(definition.name for definition in toolset.tool_defs)
-    if isinstance(toolset, CombinedToolset) and kind is CombinedToolset:
+    if isinstance(toolset, CombinedToolset):
         return _union(_names(each) for each in toolset.toolsets)
     if isinstance(toolset, WrapperToolset):
         inner = _names(toolset.wrapped)
@@ -99,16 +87,14 @@ def _function_names(toolset: FunctionToolset[Any]) -> frozenset[str] | None:
     return frozenset(toolset.tools)
 
 
-def _names_through(wrapper: WrapperToolset[Any], inner: frozenset[str]) -> frozenset[str] | None:
-    kind = type(wrapper)
-    if kind in _NAME_PRESERVING:
-        return inner
-    if isinstance(wrapper, PrefixedToolset) and kind is PrefixedToolset:
+def _names_through(wrapper: WrapperToolset[Any], inner: frozenset[str]) -> frozenset[str]:
+    """Of Pydantic AI's own wrappers only two rename."""
+    if isinstance(wrapper, PrefixedToolset):
         return frozenset(f"{wrapper.prefix}_{name}" for name in inner)
-    if isinstance(wrapper, RenamedToolset) and kind is RenamedToolset:
+    if isinstance(wrapper, RenamedToolset):
         renamed = {original: new for new, original in wrapper.name_map.items()}
         return frozenset(renamed.get(name, name) for name in inner)
-    return None
+    return inner
 
 
 def _union(parts: Iterable[frozenset[str] | None]) -> frozenset[str] | None:

@@ -128,12 +128,11 @@ class DevEngine:
         )
         self._hub = self._load(self._store)
         self._server = grpc.aio.server(options=_GRPC_OPTIONS)
-        dex_pb2_grpc.add_FlowServiceServicer_to_server(  # type: ignore[no-untyped-call]
-            FlowService(self._hub), self._server
-        )  # generated code has no types
-        dex_pb2_grpc.add_WorkerTaskServiceServicer_to_server(  # type: ignore[no-untyped-call]
-            WorkerTaskService(self._hub), self._server
-        )  # generated code has no types
+        for add, service in (
+            (dex_pb2_grpc.add_FlowServiceServicer_to_server, FlowService(self._hub)),
+            (dex_pb2_grpc.add_WorkerTaskServiceServicer_to_server, WorkerTaskService(self._hub)),
+        ):
+            add(service, self._server)  # type: ignore[no-untyped-call]  # generated code
         try:
             bound = self._server.add_insecure_port(self.address)
         except RuntimeError as error:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from inspect import isawaitable
-from typing import Final, TypeVar
+from typing import Final, TypeVar, overload
 
 from dex_agents_model.requests import AgentSnapshot
 
@@ -23,11 +23,17 @@ _LONGEST_PAUSE: Final = timedelta(milliseconds=100)
 _SHOWN_CHARACTERS: Final = 2000
 
 
+@overload
 async def wait_until(
-    description: str,
-    probe: Callable[[], T | Awaitable[T | None] | None],
-    timeout: timedelta = DEFAULT_TIMEOUT,
-) -> T:
+    description: str, probe: Callable[[], Awaitable[T | None]], timeout: timedelta = ...
+) -> T: ...
+@overload
+async def wait_until(
+    description: str, probe: Callable[[], T | None], timeout: timedelta = ...
+) -> T: ...
+async def wait_until(
+    description: str, probe: Callable[[], object], timeout: timedelta = DEFAULT_TIMEOUT
+) -> object:
     """Ask ``probe`` until it gives something true, and return that.
 
     Raises:
@@ -35,7 +41,7 @@ async def wait_until(
         Exception: whatever ``probe`` raises.
     """
 
-    async def look() -> T | None:
+    async def look() -> object:
         seen = probe()
         return await seen if isawaitable(seen) else seen
 

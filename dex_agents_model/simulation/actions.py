@@ -9,7 +9,7 @@ from attrs import frozen
 
 from ..effects import Occurrence
 from ..requests import Request
-from ..steps import Step
+from ..steps import Step, TurnStep
 from .evaluation import Attempt, Decided, Failed
 from .faults import Fault
 from .world import World
@@ -57,7 +57,7 @@ class Committed:
 class Ran:
     """An attempt let the runner do something; ``again`` when a redelivery made it do so."""
 
-    by: Step
+    by: TurnStep
     number: int
     attempt: Attempt
     again: bool

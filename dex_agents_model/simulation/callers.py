@@ -25,6 +25,7 @@ from .waiting import settled
 from .world import Call, World
 
 _MS: Final = timedelta(milliseconds=1)
+_NO_SKEW: Final = timedelta(0)
 
 
 @frozen
@@ -44,8 +45,10 @@ class Callers:
                 continue
             left = (*world.acts_left[:at], *world.acts_left[at + 1 :])
             for request in requests_for(act, number):
-                if held.isdisjoint(table.RPC_OF[type(request)].locks):
-                    yield from self._sent(world._replace(acts_left=left), number, request)
+                if not held.isdisjoint(table.RPC_OF[type(request)].locks):
+                    continue
+                for skew in self.scenario.clock_skews:
+                    yield self.sent(world._replace(acts_left=left), request, act=number, skew=skew)
         for at, call in enumerate(world.calls):
             yield from self._ended(world, at, call, answers_may_be_lost)
 
@@ -54,16 +57,20 @@ class Callers:
         instants = (self.scenario.acts[number].at // _MS for number in world.acts_left)
         return min((each for each in instants if each > world.now_ms), default=None)
 
-    def _sent(self, world: World, number: int, request: Request) -> Iterator[Edge]:
-        snapshot = snapshot_for(
-            table.RPC_OF[type(request)].reads, None, world.records, world.channels
+    def sent(
+        self, world: World, request: Request, *, act: int | None = None, skew: timedelta = _NO_SKEW
+    ) -> Edge:
+        """``request`` reaches a Worker whose clock is off by ``skew``. Its locks must be free."""
+        reads = table.RPC_OF[type(request)].reads
+        call = Call(
+            act,
+            request,
+            snapshot_for(reads, None, world.records, world.channels),
+            began_ms=world.now_ms,
+            at_ms=world.now_ms + skew // _MS,
         )
-        for skew in self.scenario.clock_skews:
-            call = Call(number, request, snapshot, world.now_ms, world.now_ms + skew // _MS)
-            yield Edge(
-                Action(_name(call), Does.SEND, is_fate=True),
-                world._replace(calls=(*world.calls, call)),
-            )
+        after = world._replace(calls=(*world.calls, call))
+        return Edge(Action(_name(call), Does.SEND, is_fate=True), after)
 
     def _ended(
         self, world: World, at: int, call: Call, answers_may_be_lost: bool
@@ -83,7 +90,7 @@ class Callers:
         )
         committed = Committed(call.request, None, reply, call.began_ms)
         yield Edge(Action(_name(call), Does.ANSWER), after, (Change(world, after, committed),))
-        if answers_may_be_lost:
+        if answers_may_be_lost and call.act is not None:
             repeated = after._replace(
                 faults_left=world.faults_left - 1,
                 acts_left=tuple(sorted((*world.acts_left, call.act))),

@@ -14,9 +14,10 @@ from attrs import evolve, field, fields, frozen
 
 from .. import table
 from ..effects import AttemptsExhausted, Entered, Occurrence
+from ..events import StepMethod
 from ..records import AgentUserMessage
 from ..spec import Lock
-from ..steps import StartAgentSession, Step
+from ..steps import StartAgentSession, Step, TurnStep
 from .actions import Action, AttemptFailed, Change, Committed, Does, Edge, Ran
 from .callers import Callers
 from .channels import with_published
@@ -42,13 +43,13 @@ class Engine:
     scenario: Scenario
     faults: Faults
     _evaluator: Evaluator = field(init=False)
-    _callers: Callers = field(init=False)
+    callers: Callers = field(init=False)
 
     @_evaluator.default
     def _asks_the_model(self) -> Evaluator:
         return Evaluator(self.scenario)
 
-    @_callers.default
+    @callers.default
     def _answers_those_outside(self) -> Callers:
         return Callers(self.scenario, self._evaluator)
 
@@ -84,11 +85,11 @@ class Engine:
                     yield from self._hand_out_again(world, at, execution)
                 case Phase.WAITING:
                     pass
-        yield from self._callers.edges(world, held, self._may_strike(world, Fault.LOST_ANSWER))
+        yield from self.callers.edges(world, held, self._may_strike(world, Fault.LOST_ANSWER))
         due = next_instant(world)
         if due is not None:
             yield Edge(Action("time", Does.WAIT), after_time(world, due))
-        elif (opening := self._callers.next_opening(world)) is not None:
+        elif (opening := self.callers.next_opening(world)) is not None:
             yield Edge(Action("time", Does.WAIT, is_fate=True), after_time(world, opening))
 
     # --- wait_for ------------------------------------------------------------------------------
@@ -237,8 +238,8 @@ def _with(world: World, at: int, *executions: Execution) -> World:
 def _started(world: World, at: int, running: Execution, attempt: Attempt, action: Action) -> Edge:
     """``running`` was handed out. What it lets the runner do, is done: nobody can tell when, until it commits."""
     after = _with(world, at, running)
-    if not attempt.ran:
-        return Edge(action, after)
+    if not attempt.ran or not isinstance(running.step, TurnStep):
+        return Edge(action, after)  # only a turn's Step has a runner to let do something
     ledger = after.ledger
     for record in attempt.started:
         ledger = after_start(ledger, record)
@@ -269,7 +270,9 @@ def _after_failure(world: World, at: int, execution: Execution, failed: Failed) 
         route = limits.on_exhausted(**values)
         return _with(world, at, _queued(route, AttemptsExhausted(failed.detail, failed.error_type)))
     backing_off = (
-        Phase.PLANNING_AGAIN if execution.phase.method == "wait_for" else Phase.RUNNING_AGAIN
+        Phase.PLANNING_AGAIN
+        if execution.phase.method is StepMethod.WAIT_FOR
+        else Phase.RUNNING_AGAIN
     )
     attempt = min(execution.attempt + 1, limits.attempts or _COUNTED_ATTEMPTS)
     return _with(world, at, evolve(execution, phase=backing_off, attempt=attempt, due_ms=due_ms))

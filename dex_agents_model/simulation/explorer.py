@@ -38,6 +38,7 @@ class Exploration:
     """What a search saw. ``is_complete`` says that the frontier is empty: there is nothing else to see."""
 
     scenario: str
+    faults: Faults
     states: int
     edges: int
     seconds: float
@@ -66,6 +67,7 @@ def explore(
         search.find_worlds_that_never_rest()
     return Exploration(
         scenario=scenario.name,
+        faults=faults,
         states=len(search.seen),
         edges=search.edges,
         seconds=perf_counter() - start,

@@ -13,6 +13,7 @@ from attrs import fields, frozen
 
 from .. import table
 from ..effects import Occurrence
+from ..events import StepMethod
 from ..ids import ToolCallId, TurnId
 from ..requests import Request
 from ..spec import Lock
@@ -35,8 +36,10 @@ class Phase(StrEnum):
     RUNNING_AGAIN = "execute backs off"
 
     @property
-    def method(self) -> str:
-        return "wait_for" if self in _PLANNING or self is Phase.QUEUED else "execute"
+    def method(self) -> StepMethod:
+        """The method that this phase belongs to."""
+        plans = self is Phase.QUEUED or self in _PLANNING
+        return StepMethod.WAIT_FOR if plans else StepMethod.EXECUTE
 
 
 _PLANNING = frozenset({Phase.PLANNING, Phase.PLANNING_AGAIN})
@@ -63,9 +66,12 @@ class Execution:
 
 @frozen(cache_hash=True)
 class Call:
-    """An RPC between its snapshot and its commit. ``at_ms`` is what its Worker's clock said."""
+    """An RPC between its snapshot and its commit. ``at_ms`` is what its Worker's clock said.
 
-    act: int
+    ``act`` is the number of the scenario's act that it belongs to, if it belongs to one.
+    """
+
+    act: int | None
     request: Request
     snapshot: Records
     began_ms: int
@@ -107,9 +113,8 @@ class World(NamedTuple):
 def name_of(step: Step) -> str:
     """``Step(input)``: unique among live executions as long as the session is sound."""
     values = (getattr(step, each.name) for each in fields(type(step)))
-    return (
-        f"{type(step).__name__}({', '.join(str(value) for value in values if value is not None)})"
-    )
+    shown = (str(getattr(value, "text", value)) for value in values if value is not None)
+    return f"{type(step).__name__}({', '.join(shown)})"
 
 
 def held_locks(world: World) -> frozenset[Lock]:

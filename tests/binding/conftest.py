@@ -11,13 +11,19 @@ import pytest_asyncio
 from attrs import field, frozen
 
 from dex_agents_dex import AgentRuntime
+from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
 from dex_agents_dex.testing import AgentTestStack
-from dex_agents_dex.testing.plugin import OpenAgentTestStack, open_agent_test_stack
+from dex_agents_dex.testing.plugin import (
+    OpenAgentTestStack,
+    file_gate,
+    invocation_log,
+    open_agent_test_stack,
+)
 
 from .conversation import Conversation
 from .flows import IMPATIENT, SCRIPTED, STATE_DIR_VARIABLE, build_flows
 
-__all__ = ["open_agent_test_stack"]
+__all__ = ["file_gate", "invocation_log", "open_agent_test_stack"]
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = "tests.binding.worker"
@@ -100,7 +106,9 @@ async def breakable(
     tmp_path: Path,
     open_agent_test_stack: OpenAgentTestStack,
     new_session_id: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Breakable:
+    monkeypatch.delenv(SERVER_ADDRESS_VARIABLE, raising=False)  # no named server is to be broken
     stack = await open_agent_test_stack(
         build_flows(tmp_path),
         WORKER,

@@ -1,0 +1,224 @@
+"""The path to a real provider: OpenAI's client over HTTP, with what it sends checked on the wire."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI
+from pydantic import BaseModel
+from pydantic_ai import Agent
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from dex_agents_model import AgentUsage, ToolCallsRequested, TurnCompleted
+from dex_agents_pydantic_ai import PydanticAIRunner
+
+from .doubles import Session, failed, rejected, succeeded, unknown
+from .openai_server import Json, OpenAIServer, Reply, calls, openai_server, text
+
+USED_BY_ONE_CALL = AgentUsage(
+    requests=1, input_tokens=11, output_tokens=7, cache_read_tokens=3, reasoning_tokens=2
+)
+
+
+class Answer(BaseModel):
+    """A structured final result."""
+
+    verdict: str
+
+
+@asynccontextmanager
+async def provider(*replies: Reply) -> AsyncIterator[tuple[OpenAIServer, OpenAIChatModel]]:
+    async with (
+        openai_server(*replies) as server,
+        AsyncOpenAI(base_url=server.base_url, api_key="none", max_retries=0) as client,
+    ):
+        yield server, OpenAIChatModel("gpt-5.2", provider=OpenAIProvider(openai_client=client))
+
+
+def order_agent(**settings: Any) -> Agent[None, Any]:
+    agent = Agent(instructions="You help customers.", **settings)
+
+    @agent.tool_plain
+    def find_order(order_id: str) -> str:
+        """Find an order."""
+        raise AssertionError("a model Step runs no tool")
+
+    return agent
+
+
+def refuse_invalid(messages: list[Json]) -> None:
+    """Fail unless a strict provider would take these messages."""
+    waiting: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in waiting
+            waiting.remove(message["tool_call_id"])
+        else:
+            assert waiting == [], "a tool call has no result right after it"
+        for call in message.get("tool_calls", ()):
+            waiting.append(call["id"])
+            assert isinstance(json.loads(call["function"]["arguments"]), dict)
+        assert message.get("content") or message.get("tool_calls"), f"{message} is empty"
+    assert waiting == []
+
+
+async def test_openai__a_whole_turn_with_tools() -> None:
+    wanted = [
+        ("find_order", '{"order_id": "7"}', "call_a"),
+        ("find_order", '{"order_id": "8"}', "call_b"),
+        ("find_order", '{"order_id": "9"}', "call_c"),
+        ("find_order", '{"order_id": "10"}', "call_d"),
+    ]
+    async with provider(calls(*wanted, content=["Let me ", "look."]), text("All ", "done.")) as (
+        server,
+        model,
+    ):
+        played = Session(PydanticAIRunner(order_agent(), model=model))
+        asked = await played.ask("Where are my orders?")
+        done = await played.resume(
+            succeeded("call_a", "delivered"),
+            rejected("call_b", "Not that one."),
+            failed("call_c", "no such order"),
+            unknown("call_d"),
+        )
+
+    assert isinstance(asked, ToolCallsRequested)
+    assert [
+        (call.tool_name, call.arguments, call.tool_call_id) for call in asked.tool_calls
+    ] == wanted
+    assert isinstance(done, TurnCompleted)
+    assert done.new_messages[-1].text == "All done."
+    assert (asked.usage, done.usage) == (USED_BY_ONE_CALL, USED_BY_ONE_CALL)
+    assert played.events.told == [
+        ("text_delta", "Let me "),
+        ("text_delta", "look."),
+        ("text_delta", "All "),
+        ("text_delta", "done."),
+    ]
+    first, second = (request["messages"] for request in server.requests)
+    assert [message["role"] for message in first] == ["system", "user"]
+    assert [message["role"] for message in second] == [
+        *("system", "user", "assistant"),
+        *("tool", "tool", "tool", "tool"),
+    ]
+    assert [message["tool_call_id"] for message in second[3:]] == [
+        call_id for _, _, call_id in wanted
+    ]
+    assert [message["content"] for message in second[3:5]] == ["delivered", "Not that one."]
+    for request in server.requests:
+        refuse_invalid(request["messages"])
+        assert request["stream"] is True
+
+
+async def test_openai__later_turns_replay_earlier_ones_as_valid_messages() -> None:
+    async with provider(
+        calls(
+            ("find_order", '{"order_id": "7"}', "call_a"),
+            ("final_result", '{"verdict": "early"}', "call_o"),
+        ),
+        calls(("final_result", '{"verdict": "delivered"}', "call_p")),
+        calls(("final_result", '{"verdict": "still delivered"}', "call_q")),
+    ) as (server, model):
+        played = Session(PydanticAIRunner(order_agent(output_type=Answer), model=model))
+        await played.ask("Where is my order?")
+        await played.resume(succeeded("call_a", "delivered"))
+        await played.ask("Sure?")
+
+    for request in server.requests:
+        refuse_invalid(request["messages"])
+    assert [message["role"] for message in server.requests[2]["messages"]] == [
+        *("system", "user", "assistant", "tool", "assistant", "tool", "user"),
+    ]
+    assert "early" not in json.dumps(server.requests)
+
+
+async def test_openai__bad_arguments_are_corrected_and_never_poison_later_requests() -> None:
+    async with provider(
+        calls(("find_order", '{"order_id": "7"', "call_a")),
+        calls(("find_order", '{"order_id": "7"}', "call_b")),
+        text("Done."),
+        text("Again."),
+    ) as (server, model):
+        played = Session(PydanticAIRunner(order_agent(), model=model))
+        asked = await played.ask("Where is my order?")
+        await played.resume(succeeded("call_b", "delivered"))
+        await played.ask("Thanks")
+
+    assert isinstance(asked, ToolCallsRequested)
+    assert [call.tool_call_id for call in asked.tool_calls] == ["call_b"]
+    assert asked.usage == USED_BY_ONE_CALL + USED_BY_ONE_CALL
+    for request in server.requests:
+        refuse_invalid(request["messages"])
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_openai__a_refused_call_fails_the_attempt_and_its_retry_asks_the_same(
+    status: int,
+) -> None:
+    refusal = Reply(status=status, headers=[("retry-after", "1")])
+    async with provider(refusal, text("Hello.")) as (server, model):
+        played = Session(PydanticAIRunner(order_agent(), model=model))
+        with pytest.raises(ModelHTTPError, match=f"{status}"):
+            await played.ask("Hi")
+        done = await played.call_model()
+
+    assert isinstance(done, TurnCompleted)
+    assert server.requests[0] == server.requests[1]
+
+
+async def test_openai__a_cut_stream_fails_the_attempt_and_its_retry_starts_afresh() -> None:
+    cut = Reply([{"content": "Hel"}], is_cut=True)
+    async with provider(cut, text("Hello.")) as (server, model):
+        played = Session(PydanticAIRunner(order_agent(), model=model))
+        with pytest.raises(RuntimeError):
+            await played.ask("Hi")
+        done = await played.call_model()
+
+    assert isinstance(done, TurnCompleted)
+    assert [message.text for message in played.messages] == ["Hi", "Hello."]
+    assert server.requests[0] == server.requests[1]
+
+
+async def test_openai__unstorable_text_survives_the_turn() -> None:
+    async with provider(
+        calls(("find_order", '{"order_id": "\\ud800\\u0000x\U0001f600"}', "call_a")),
+        text("a\ud800b\x00c"),
+        text("Bye."),
+    ) as (server, model):
+        played = Session(PydanticAIRunner(order_agent(), model=model))
+        asked = await played.ask("Hi \ud800")
+        await played.resume(succeeded("call_a", "x"))
+        await played.ask("Again")
+
+    assert isinstance(asked, ToolCallsRequested)
+    [call] = asked.tool_calls
+    assert json.loads(call.arguments) == {"order_id": "\ufffd\ufffdx\U0001f600"}
+    assert [message.text for message in played.messages if message.role == "user"] == [
+        "Hi \ufffd",
+        "Again",
+    ]
+    assert played.messages[3].text == "a\ufffdb\ufffdc"
+    assert ("text_delta", "a\ufffdb\ufffdc") in played.events.told
+    for request in server.requests:
+        refuse_invalid(request["messages"])
+
+
+async def test_openai__the_call_is_described_for_tracing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with provider(text("Hello.")) as (_, model):
+        with caplog.at_level(logging.DEBUG, "dex_agents_pydantic_ai"):
+            await Session(PydanticAIRunner(order_agent(), model=model)).ask("Hi")
+
+    assert caplog.records[-1].getMessage() == (
+        "turn-1 of session session-1: ModelCallMetadata(request_model='gpt-5.2',"
+        " response_model='scripted-1', provider='openai', response_id='chatcmpl-1',"
+        " finish_reason='stop')"
+    )

@@ -1,0 +1,202 @@
+"""What Pydantic AI does not promise: each fails when a release changes what the adapter reads of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, RunContext, ToolDenied
+from pydantic_ai.agent import WrapperAgent
+from pydantic_ai.capabilities import AbstractCapability, Hooks
+from pydantic_ai.durable_exec._base import BaseDurabilityCapability
+from pydantic_ai.exceptions import RunCancelled, RunTimedOut
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.tools import DeferredToolResults, ToolDefinition
+from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
+from pydantic_ai.usage import RunUsage
+
+from dex_agents_pydantic_ai import private
+
+
+@pytest.mark.parametrize(
+    ("output_type", "allowed"),
+    [
+        (str, False),
+        ([str, int], False),
+        ([str, DeferredToolRequests], True),
+        (str | DeferredToolRequests, True),
+    ],
+)
+def test_allows_deferred_tools__reads_the_agents_output_type(
+    output_type: Any, allowed: bool
+) -> None:
+    agent = Agent(output_type=output_type)
+
+    assert private.allows_deferred_tools(agent) is allowed
+    assert private.allows_deferred_tools(WrapperAgent(WrapperAgent(agent))) is allowed
+
+
+def test_has_output_validators__sees_those_added_later() -> None:
+    agent = Agent()
+    assert private.has_output_validators(agent) is False
+
+    agent.output_validator(lambda output: output)
+
+    assert private.has_output_validators(agent) is True
+
+
+def test_innermost__refuses_another_kind_of_agent() -> None:
+    class Foreign(Agent[None, str]):
+        """An agent like any other."""
+
+    private.innermost(Foreign())
+    with pytest.raises(ValueError, match="the agent is a object"):
+        private.innermost(object())  # type: ignore[arg-type]  # what a caller without types may do
+
+
+async def answer(
+    ctx: RunContext[Any], *, requests: DeferredToolRequests
+) -> DeferredToolResults | None:
+    return None
+
+
+def test_answers_deferred_calls__sees_a_registered_function() -> None:
+    assert private.answers_deferred_calls(Hooks()) is False
+    assert private.answers_deferred_calls(Hooks(deferred_tool_calls=answer)) is True
+
+    decorated = Hooks[Any]()
+    decorated.on.deferred_tool_calls(answer)
+    assert private.answers_deferred_calls(decorated) is True
+
+
+def test_is_of_durable_execution__knows_the_package_by_its_name() -> None:
+    @dataclass
+    class Plain(AbstractCapability[Any]):
+        pass
+
+    assert private.is_of_durable_execution(BaseDurabilityCapability) is True
+    assert private.is_of_durable_execution(Plain) is False
+
+
+# --- a call that was no longer waited for ----------------------------------------------------
+
+
+async def error_of_a_timeout(timeout: float) -> ModelRetry:
+    """What a toolset raises for a tool that outlives its own timeout."""
+    toolset = FunctionToolset[object]()
+
+    @toolset.tool_plain(timeout=timeout)
+    async def slow() -> None:
+        raise TimeoutError
+
+    ctx = RunContext[object](
+        deps=None, model=FunctionModel(lambda messages, info: ModelResponse([])), usage=RunUsage()
+    )
+    [tool] = (await toolset.get_tools(ctx)).values()
+    with pytest.raises(ModelRetry) as raised:
+        await toolset.call_tool("slow", {}, ctx, tool)
+    return raised.value
+
+
+@pytest.mark.parametrize("timeout", [5, 0.5, 1e-7])
+async def test_hides_unfinished_work__knows_the_timeout_of_a_tool(timeout: float) -> None:
+    assert private.hides_unfinished_work(await error_of_a_timeout(timeout)) is True
+
+
+@dataclass
+class RequestError:
+    """The shape of an MCP error's data."""
+
+    code: int
+
+
+class McpLikeError(Exception):
+    """The shape of an MCP error."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"code {code}")
+        self.error = RequestError(code)
+
+
+def caused_by(cause: BaseException | None) -> ModelRetry:
+    error = ModelRetry("the server said so")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("cause", "hidden"),
+    [
+        (McpLikeError(408), True),
+        (McpLikeError(-32000), True),
+        (ExceptionGroup("", [ExceptionGroup("", [McpLikeError(408)])]), True),
+        (McpLikeError(-32602), False),
+        (ValueError("bad"), False),
+        (None, False),
+    ],
+)
+def test_hides_unfinished_work__knows_an_mcp_request_without_an_answer(
+    cause: BaseException | None, hidden: bool
+) -> None:
+    assert private.hides_unfinished_work(caused_by(cause)) is hidden
+
+
+def test_hides_unfinished_work__leaves_a_tools_own_words_alone() -> None:
+    own = ModelRetry("Timed out after 5 seconds.")
+    assert private.hides_unfinished_work(own) is False
+
+    own.__context__ = TimeoutError()
+    own.__suppress_context__ = True
+    own.message = "Timed out after 5 seconds. Ask for less."
+    assert private.hides_unfinished_work(own) is False
+
+
+# --- habits that other files stand on ----------------------------------------------------------
+
+
+def test_run_timed_out__is_a_cancelled_run() -> None:
+    """The tool Step tells both apart from an error of the tool by the one type."""
+    assert issubclass(RunTimedOut, RunCancelled)
+
+
+async def test_tool_denied__counts_as_denied_only_among_the_approvals() -> None:
+    history: list[ModelMessage] = [
+        ModelRequest([UserPromptPart("hi")]),
+        ModelResponse([ToolCallPart("ext", {}, "a")]),
+    ]
+    agent = Agent(
+        FunctionModel(lambda messages, info: ModelResponse([TextPart("done")])),
+        toolsets=[ExternalToolset([ToolDefinition(name="ext")])],
+        output_type=[str, DeferredToolRequests],
+    )
+
+    outcomes = []
+    for results in (
+        DeferredToolResults(approvals={"a": ToolDenied("no")}),
+        DeferredToolResults(calls={"a": ToolDenied("no")}),
+    ):
+        run = await agent.run(message_history=history, deferred_tool_results=results)
+        outcomes += [
+            part.outcome
+            for message in run.new_messages()
+            for part in message.parts
+            if isinstance(part, ToolReturnPart)
+        ]
+
+    assert outcomes == ["denied", "success"]
+
+
+def test_models__have_native_tools_that_a_double_can_take_away() -> None:
+    """The scripted model of these tests does, so that the local tool search is used."""
+    assert "supported_native_tools" in vars(Model)

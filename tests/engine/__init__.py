@@ -1,0 +1,1 @@
+"""Tests of the dev engine, through the SDK's public API wherever that reaches."""
