@@ -59,7 +59,13 @@ class AgentSessionClient:
         self._client = client
         self._flow = flow
 
-    async def start_session(self, session_id: str, initial_message: str | None = None) -> str:
+    async def start_session(
+        self,
+        session_id: str,
+        initial_message: str | None = None,
+        *,
+        message_id: str | None = None,
+    ) -> str:
         """Start a session, with a turn when there is a message; returns Dex's run ID.
 
         The same start again is one session.
@@ -72,7 +78,7 @@ class AgentSessionClient:
         message = None
         if initial_message is not None and initial_message.strip():
             self._refuse_unfit(initial_message)
-            message = AgentUserMessage(initial_message)
+            message = AgentUserMessage(initial_message, message_id or "")
         options = dex.StartFlowOptions(
             ignore_already_started=True,
             request_id=_start_request_id(self._flow.get_flow_type(), session, initial_message),

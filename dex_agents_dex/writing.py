@@ -94,8 +94,10 @@ class SessionWriter:
             case AppendMessages(messages):
                 for message in messages:
                     self._append(message)
-            case AppendUserMessage(sequence, turn, text):
-                self._append(user_message(self.runner, sequence=sequence, turn=turn, text=text))
+            case AppendUserMessage(sequence, turn, message):
+                self._append(
+                    user_message(self.runner, sequence=sequence, turn=turn, message=message)
+                )
             case ClearTurn():
                 self._clear_turn()
             case TakeSteering():

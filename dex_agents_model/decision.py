@@ -66,11 +66,11 @@ class AppendMessages:
 
 @frozen
 class AppendUserMessage:
-    """Store ``text`` as a user message in the form that the runner gives it (`build_user_message`)."""
+    """Store what a user said in the form that the runner gives it (`build_user_message`)."""
 
     sequence: int
     turn: TurnId
-    text: str
+    message: AgentUserMessage
 
 
 @frozen

@@ -34,11 +34,12 @@ class AgentEventType(StrEnum):
 
 @frozen
 class TurnStarted:
-    """``sequence`` is that of the user message that opened the turn."""
+    """``sequence`` and ``message_id`` are those of the user message that opened the turn."""
 
     type: ClassVar = AgentEventType.TURN_STARTED
 
     sequence: int
+    message_id: str = ""
 
 
 @frozen

@@ -72,7 +72,10 @@ class FrameworkMessage:
 
 @frozen
 class AgentMessage:
-    """A stored message. Sequences start at 1 and have no gaps."""
+    """A stored message. Sequences start at 1 and have no gaps.
+
+    ``message_id`` is that of the user message which it holds, empty for any other.
+    """
 
     sequence: int = field(validator=validators.ge(1))
     turn_id: TurnId
@@ -81,6 +84,7 @@ class AgentMessage:
     text: str | None = None
     tool_call_id: str | None = None
     tool_name: str | None = None
+    message_id: str = ""
 
 
 @frozen
@@ -107,7 +111,7 @@ class TakenSteering:
     """A steering message that a turn took up, for the model call after ``model_calls`` committed ones."""
 
     model_calls: int
-    text: str
+    message: AgentUserMessage
 
 
 # --- approvals -----------------------------------------------------------------------------

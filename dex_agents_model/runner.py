@@ -27,7 +27,7 @@ from .effects import (
 from .errors import ClaimRefused, ContractBroken
 from .ids import SessionId, ToolCallId, TurnId, idempotency_key
 from .policy import AgentSessionOptions, ToolPolicy
-from .records import AgentMessage, FrameworkMessage, MessageRole
+from .records import AgentMessage, AgentUserMessage, FrameworkMessage, MessageRole
 
 AgentTurnOutcome: TypeAlias = TurnCompleted | ToolCallsRequested
 Heartbeat: TypeAlias = Callable[[], Awaitable[None]]
@@ -168,14 +168,14 @@ class KeepsUnfinishedTurns(Protocol):
 
 
 def user_message(
-    runner: AgentFrameworkRunner, *, sequence: int, turn: TurnId, text: str
+    runner: AgentFrameworkRunner, *, sequence: int, turn: TurnId, message: AgentUserMessage
 ) -> AgentMessage:
-    """``text`` as a stored user message.
+    """What a user said as a stored message.
 
     Raises:
         ContractBroken: the runner gave it another role.
     """
-    built = runner.build_user_message(text)
+    built = runner.build_user_message(message.text)
     if built.role is not MessageRole.USER:
         raise ContractBroken(
             f"build_user_message returned a message of the role {built.role}, not {MessageRole.USER}"
@@ -188,6 +188,7 @@ def user_message(
         text=built.text,
         tool_call_id=built.tool_call_id,
         tool_name=built.tool_name,
+        message_id=message.message_id,
     )
 
 

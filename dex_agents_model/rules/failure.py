@@ -31,6 +31,7 @@ from ..events import ToolCallFinished, TurnEvent
 from ..notes import build_turn_failure_note
 from ..policy import EFFECT_RULES
 from ..records import (
+    AgentUserMessage,
     ApprovalDecision,
     RunningModel,
     RunningTools,
@@ -130,18 +131,17 @@ def _end(
     turn = state.active_turn_id
     kept = place(on.messages or (), state.message_count + 1, turn)
     told_until = state.model_calls if on.messages is not None else 0
-    texts = [taken.text for taken in view.steering if taken.model_calls >= told_until]
+    said = [taken.message for taken in view.steering if taken.model_calls >= told_until]
     if on.messages is None:
         ended = "was cancelled" if isinstance(end, TurnCancelled) else "failed"
         note = build_turn_failure_note(records, ended=ended)
-        texts += [] if note is None else [note]
+        said += [] if note is None else [AgentUserMessage(note)]
     first = state.message_count + len(kept) + 1
     idle = WaitingForUserMessage(
         turn_count=state.turn_count,
-        message_count=state.message_count + len(kept) + len(texts),
+        message_count=state.message_count + len(kept) + len(said),
         last_turn=end,
     )
-    said = (AppendUserMessage(first + n, turn, text) for n, text in enumerate(texts))
     were_final = {r.tool_call_id for r in view.tool_calls if isinstance(r, FinalCall)}
     ended_now = (r for r in records if r.tool_call_id not in were_final)
     return StepDecision(
@@ -149,7 +149,7 @@ def _end(
             writes=(
                 SetState(idle),
                 *((AppendMessages(kept),) if kept else ()),
-                *said,
+                *(AppendUserMessage(first + n, turn, message) for n, message in enumerate(said)),
                 *writes,
                 ClearTurn(),
             ),

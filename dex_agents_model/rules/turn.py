@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from attrs import evolve
+
 from ..calls import AwaitingApproval, FinalCall, OpenCall, RequestedToolCall, Runnable
 from ..decision import (
     AppendMessages,
@@ -47,6 +49,7 @@ from ..ids import ToolCallId, TurnId
 from ..policy import AgentSessionOptions
 from ..records import (
     AgentUsage,
+    AgentUserMessage,
     RunningModel,
     RunningTools,
     TakenSteering,
@@ -70,9 +73,8 @@ def start_session(
     """Lay out an empty session; its first message, when there is one, begins turn 1."""
     fresh: tuple[Write, ...] = (SetUsage(AgentUsage()), SetInterrupts(()))
     idle = WaitingForUserMessage()
-    text = step.initial_message.text if step.initial_message else ""
-    if text.strip():
-        return _begin_turn(idle, text, fresh)
+    if step.initial_message is not None and step.initial_message.text.strip():
+        return _begin_turn(idle, step.initial_message, fresh)
     return StepDecision(
         commit=Commit(writes=(SetState(idle), *fresh)), next=GoTo((AwaitUserMessage(),))
     )
@@ -99,14 +101,14 @@ def begin_turn(
     step: AwaitUserMessage, view: SessionView, on: UserSpoke, now: datetime
 ) -> StepDecision:
     """A queued message begins the next turn."""
-    return _begin_turn(_idle(view), on.message.text)
+    return _begin_turn(_idle(view), on.message)
 
 
 def begin_turn_with_steering(
     step: AwaitUserMessage, view: SessionView, on: UserSteered, now: datetime
 ) -> StepDecision:
     """A steering message that met no turn begins one, ahead of the queue."""
-    return _begin_turn(_idle(view), on.steering.message.text)
+    return _begin_turn(_idle(view), on.steering.message)
 
 
 def call_the_model(
@@ -121,7 +123,7 @@ def call_the_model(
             f"the turn made {state.model_calls} model calls without a final answer;"
             f" max_model_calls_per_turn is {limit}",
         )
-    steering = tuple(t.text for t in view.steering if t.model_calls == state.model_calls)
+    steering = tuple(t.message.text for t in view.steering if t.model_calls == state.model_calls)
     return CallModel(step.turn, view.messages, view.run_state, view.tool_calls, steering)
 
 
@@ -204,8 +206,7 @@ def resume_turn(
             tuple(pending.channel_message_id for pending in steering),
             first=state.steering_count,
             taken=tuple(
-                TakenSteering(state.model_calls, pending.steering.message.text)
-                for pending in steering
+                TakenSteering(state.model_calls, pending.steering.message) for pending in steering
             ),
         )
         commit = Commit(
@@ -222,7 +223,7 @@ def _end_over_a_limit(step: RunModel, error: str, *writes: Write) -> StepDecisio
 
 
 def _begin_turn(
-    idle: WaitingForUserMessage, text: str, writes: tuple[Write, ...] = ()
+    idle: WaitingForUserMessage, message: AgentUserMessage, writes: tuple[Write, ...] = ()
 ) -> StepDecision:
     sequence = idle.message_count + 1
     state = RunningModel(turn_count=idle.turn_count + 1, message_count=sequence, model_calls=0)
@@ -232,9 +233,9 @@ def _begin_turn(
             writes=(
                 SetState(state),
                 *writes,
-                AppendUserMessage(sequence, turn, clean_text(text)),
+                AppendUserMessage(sequence, turn, evolve(message, text=clean_text(message.text))),
             ),
-            events=(TurnEvent(turn, TurnStarted(sequence)),),
+            events=(TurnEvent(turn, TurnStarted(sequence, message.message_id)),),
         ),
         next=GoTo((RunModel(turn),)),
     )
