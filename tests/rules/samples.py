@@ -54,6 +54,14 @@ _FIELDS: Final[dict[str, object]] = {
     "interrupts": (),
     "taken_request_ids": (),
     "queued_message_count": 0,
+    "cancelled_turn": None,
+    "claimant": None,
+    "claimed": frozenset(),
+    "steering": (),
+    "pending_steering": (),
+    "answers": (),
+    "queued": (),
+    "approvals": (),
 }
 
 
