@@ -1,0 +1,231 @@
+"""Flows that stage commits of the model on a real Dex server and tell what the next Step finds there."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import dex
+from attrs import frozen
+
+from dex_agents_dex.codec import codec_registry
+from dex_agents_dex.engine_clock import EngineClock
+from dex_agents_dex.port import DexStepPort, SessionBinding, dex_wait
+from dex_agents_dex.reading import SessionReader
+from dex_agents_dex.schema import (
+    AGENT_MESSAGE_PARTS,
+    AGENT_MESSAGES,
+    AGENT_TOOL_CALL_PARTS,
+    AGENT_TOOL_CALLS,
+    DEFINITIONS,
+    FRAMEWORK_RUN_STATE,
+    INTERRUPT_RESOLUTIONS,
+    QUEUED_USER_MESSAGES,
+    TOOL_CALL_RESULTS,
+)
+from dex_agents_dex.writing import SessionWriter
+from dex_agents_model import (
+    AgentEvent,
+    AgentInterrupt,
+    AgentMessage,
+    AgentSessionOptions,
+    AgentState,
+    AgentToolCall,
+    AgentUsage,
+    TurnId,
+)
+from dex_agents_model.decision import Publish, Write
+from dex_agents_model.effects import Occurrence
+from dex_agents_model.events import StepMethod
+from dex_agents_model.steps import RunModel, Step
+from dex_agents_model.views import AnswerView, TurnView
+from dex_agents_model.waits import Wait
+
+from .scripted_runner import ScriptedRunner
+
+OPTIONS = AgentSessionOptions()
+MAPS: tuple[dex.AttributeMap[Any], ...] = (
+    AGENT_MESSAGES,
+    AGENT_MESSAGE_PARTS,
+    AGENT_TOOL_CALLS,
+    AGENT_TOOL_CALL_PARTS,
+    FRAMEWORK_RUN_STATE,
+)
+
+
+@frozen(kw_only=True)
+class Found:
+    """All that a session stores, as its views show it, and how many entries each map has."""
+
+    state: AgentState | None = None
+    usage: AgentUsage = AgentUsage()
+    interrupts: tuple[AgentInterrupt, ...] = ()
+    taken_request_ids: tuple[str, ...] = ()
+    messages: tuple[AgentMessage, ...] = ()
+    run_state: str | None = None
+    tool_calls: tuple[AgentToolCall, ...] = ()
+    entries: Mapping[str, int] = MappingProxyType({})
+
+
+@frozen(kw_only=True)
+class Woken:
+    """Why a Step that waited executes, and how many messages it left in the Channels."""
+
+    occurrence: Occurrence
+    user_messages: int = 0
+    tool_results: int = 0
+    resolutions: int = 0
+
+
+class _ProbeStep(dex.Step[int]):
+    """Runs on the Worker's loop, and may look at everything."""
+
+    def get_step_options(self) -> dex.StepOptions:
+        return dex.StepOptions(execute_load_attribute_maps=MAPS)
+
+    async def execute(self, context: dex.AsyncContext, number: int) -> dex.StepDecision:  # type: ignore[override]  # the base class is typed for synchronous handlers
+        return self.run(context, number)
+
+    @abstractmethod
+    def run(self, context: dex.AsyncContext, number: int) -> dex.StepDecision: ...
+
+
+class _Stage(_ProbeStep):
+    """Stages the writes of one commit after the other, each in an execution of its own."""
+
+    def __init__(self, commits: Sequence[Sequence[Write]]) -> None:
+        self._commits = commits
+
+    def run(self, context: dex.AsyncContext, number: int) -> dex.StepDecision:
+        writer = SessionWriter(context, ScriptedRunner(Path()))
+        for write in self._commits[number]:
+            writer.write(write)
+        if number + 1 < len(self._commits):
+            return dex.go_to(_Stage, number + 1)
+        return dex.go_to(_ReadBack, 0)
+
+
+class _ReadBack(_ProbeStep):
+    def __init__(self, found: asyncio.Future[Found]) -> None:
+        self._found = found
+
+    def run(self, context: dex.AsyncContext, number: int) -> dex.StepDecision:
+        reader = SessionReader(context, OPTIONS)
+        turn = reader.step_view(TurnView, RunModel(TurnId.of(1)))
+        asked = reader.rpc_view(AnswerView)
+        assert isinstance(turn, TurnView)
+        assert isinstance(asked, AnswerView)
+        sizes = {each.name: each.get_map_size(context) for each in MAPS}
+        found = Found(
+            state=turn.state,
+            usage=turn.usage,
+            interrupts=asked.interrupts,
+            taken_request_ids=asked.taken_request_ids,
+            messages=turn.messages,
+            run_state=turn.run_state,
+            tool_calls=turn.tool_calls,
+            entries={name: size for name, size in sizes.items() if size},
+        )
+        self._found.set_result(found)
+        return dex.dead_end()
+
+
+class _Publish(_ProbeStep):
+    def __init__(self, publishes: Sequence[Publish]) -> None:
+        self._publishes = publishes
+
+    def run(self, context: dex.AsyncContext, number: int) -> dex.StepDecision:
+        writer = SessionWriter(context, ScriptedRunner(Path()))
+        for publish in self._publishes:
+            writer.publish(publish)
+        return dex.go_to(_Wait, 0)
+
+
+class _Wait(_ProbeStep):
+    def __init__(self, wait: Wait, step: Step, woken: asyncio.Future[Woken]) -> None:
+        self._wait = wait
+        self._step = step
+        self._woken = woken
+        self._binding = SessionBinding(
+            runner=ScriptedRunner(Path()),
+            options=OPTIONS,
+            events=dex.Stream("AgentEvents", AgentEvent, 1024 * 1024),
+            clock=EngineClock(),
+        )
+
+    async def wait_for(self, context: dex.AsyncContext, number: int) -> dex.Wait:  # type: ignore[override]  # the base class is typed for synchronous handlers
+        return dex_wait(self._wait)
+
+    def run(self, context: dex.AsyncContext, number: int) -> dex.StepDecision:
+        port = DexStepPort(self._binding, context, StepMethod.EXECUTE)
+        resolutions = (
+            INTERRUPT_RESOLUTIONS.size(context, key)
+            for key in INTERRUPT_RESOLUTIONS.get_all_instance_keys(context)
+        )
+        self._woken.set_result(
+            Woken(
+                occurrence=port.occurrence(self._step),
+                user_messages=QUEUED_USER_MESSAGES.size(context),
+                tool_results=TOOL_CALL_RESULTS.size(context),
+                resolutions=sum(resolutions),
+            )
+        )
+        return dex.dead_end()
+
+
+class _Probe(dex.Flow[int]):
+    def __init__(self, first: dex.Step[int], *others: dex.Step[int]) -> None:
+        self._steps = dex.StepList.start_step(first).other_steps(*others)
+
+    def get_steps(self) -> dex.StepList[int]:
+        return self._steps
+
+    def get_persistence_schema(self) -> dex.PersistenceSchema:
+        return dex.PersistenceSchema.of(*DEFINITIONS)
+
+
+class Laboratory:
+    """Runs one probe at a time on a server, with a Worker in this very process."""
+
+    def __init__(self, server_address: str, cache: dex.BlobCache) -> None:
+        self._server_address = server_address
+        self._cache = cache
+
+    async def stage(self, flow_id: str, commits: Sequence[Sequence[Write]]) -> Found:
+        """What a Step finds after these commits."""
+        found: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        async with self._running(_Probe(_Stage(commits), _ReadBack(found)), flow_id):
+            return await found
+
+    async def wake(
+        self, flow_id: str, step: Step, publishes: Sequence[Publish], wait: Wait
+    ) -> Woken:
+        """What ends ``step``'s wait when these messages have been published."""
+        woken: asyncio.Future[Woken] = asyncio.get_running_loop().create_future()
+        async with self._running(_Probe(_Publish(publishes), _Wait(wait, step, woken)), flow_id):
+            return await woken
+
+    @asynccontextmanager
+    async def _running(self, flow: _Probe, flow_id: str) -> AsyncIterator[None]:
+        registry = dex.Registry([flow], codec_registry(), allow_async_handlers=True)
+        pull = dex.PullWorkerOptions(max_concurrent_tasks=2)
+        worker = dex.AsyncWorker(
+            registry, self._cache, dex.WorkerOptions(server_address=self._server_address, pull=pull)
+        )
+        serving = asyncio.create_task(worker.start())
+        try:
+            await worker.wait_pull_registered(30)
+            options = dex.ClientOptions(
+                server_address=self._server_address, worker_target=dex.WorkerTarget(pull=True)
+            )
+            async with dex.AsyncClient(registry, self._cache, options) as client:
+                await client.start_flow(flow, flow_id, 0)
+                yield
+        finally:
+            await worker.stop()
+            await serving
