@@ -224,3 +224,21 @@ def test_take_answer__refuses_the_answer_for_another_call() -> None:
 
     with pytest.raises(StateCorrupt, match=r"turn-2\.a was given the answer to turn-2\.z"):
         react(STEP, given, answered, NOW)
+
+
+UNCLEAN: Final = InterruptAnswered(AgentInterruptResolution(ASKED, False, "\x00\ud800"))
+
+
+def test_take_answer__cleans_the_words_of_its_record() -> None:
+    decision = react(STEP, call_view(ApprovalView, WAITING), UNCLEAN, NOW)
+
+    assert isinstance(decision, StepDecision)
+    assert decision.commit.writes == (PutToolCall(Rejected(WRITE, "\ufffd\ufffd")),)
+
+
+@pytest.mark.xfail(reason="a rejection message is told to watchers as it came")
+def test_take_answer__cleans_the_words_of_its_event() -> None:
+    decision = react(STEP, call_view(ApprovalView, WAITING), UNCLEAN, NOW)
+
+    assert isinstance(decision, StepDecision)
+    assert decision.commit.events[:1] == told(InterruptResolved(ASKED, False, "\ufffd\ufffd"))

@@ -62,8 +62,8 @@ def test_build_turn_failure_note__is_absent_when_no_tool_ended(
 
 
 def test_build_turn_failure_note__shortens_long_arguments_and_results() -> None:
-    long = "\u00e9" * 2049
-    shortened = "\u00e9" * 2048 + "... [4098 bytes in full]"
+    long = "x" * 4097
+    shortened = "x" * 4096 + "... [4097 bytes in full]"
 
     assert build_turn_failure_note((Succeeded(call(arguments=long), long),)) == (
         "[Dex] The previous turn failed after these tool calls ran:\n"

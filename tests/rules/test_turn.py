@@ -387,6 +387,38 @@ FAN_OUTS = (
     ),
 )  # fmt: skip
 
+LONG_ARGUMENTS = '"' + "\u00e9" * 512 + '"'
+ASKED_AT_LENGTH = call(
+    "d", ToolEffect.UNCLASSIFIED, arguments=LONG_ARGUMENTS, requires_approval=True
+)
+FAN_OUT_AT_LENGTH = Reacts(
+    "fan_out_tool_calls__shows_long_arguments_shortened_with_the_digest_of_them_all",
+    RUN,
+    view(TurnView),
+    requests(ASKED_AT_LENGTH),
+    StepDecision(
+        commit=Commit(
+            writes=(
+                SetState(RunningTools(2, 3, 1)),
+                SetUsage(SUM),
+                SetRunState("state"),
+                PutToolCall(AwaitingApproval(ASKED_AT_LENGTH)),
+                SetInterrupts(
+                    (
+                        evolve(
+                            QUESTION,
+                            arguments='"' + "\u00e9" * 511 + "... [1026 bytes in full]",
+                            arguments_digest=digest(LONG_ARGUMENTS),
+                        ),
+                    )
+                ),
+            ),
+            events=told(UsageRecorded(USED, SUM), announced(ASKED_AT_LENGTH)),
+        ),
+        next=GoTo((AwaitToolApproval(TURN, ToolCallId("d")), ResumeTurn(TURN, 1))),
+    ),
+)
+
 TIGHT = AgentSessionOptions(max_response_argument_bytes=6)
 SIX_BYTES = '"\u00e9\u00e9"'
 FAN_OUTS_WITHIN_BOUNDS = (
@@ -470,6 +502,7 @@ CASES: tuple[Case, ...] = (
     *MODEL_CALLS,
     *COMPLETIONS,
     *FAN_OUTS,
+    FAN_OUT_AT_LENGTH,
     *FAN_OUTS_WITHIN_BOUNDS,
     *RESUMPTIONS,
 )
