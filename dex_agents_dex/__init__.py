@@ -2,17 +2,21 @@
 
 from dex_agents_model import AgentSessionOptions, ToolEffect, ToolPolicy
 
-from .client import AgentSessionClient, ReadEvent
+from .client import AgentSessionClient, EventsLost, TurnOutcome
 from .errors import (
     AgentSessionError,
     EngineUnavailable,
+    FlowNotBound,
+    MessageRefused,
     SessionAlreadyExists,
     SessionBusy,
     SessionNotFound,
+    TurnNotFound,
     WorkerFailed,
 )
 from .flow import AgentSessionFlow, agent_registry
 from .runtime import AgentRuntime
+from .session_calls import ReadEvent
 
 __all__ = [
     "AgentRuntime",
@@ -21,12 +25,17 @@ __all__ = [
     "AgentSessionFlow",
     "AgentSessionOptions",
     "EngineUnavailable",
+    "EventsLost",
+    "FlowNotBound",
+    "MessageRefused",
     "ReadEvent",
     "SessionAlreadyExists",
     "SessionBusy",
     "SessionNotFound",
     "ToolEffect",
     "ToolPolicy",
+    "TurnNotFound",
+    "TurnOutcome",
     "WorkerFailed",
     "agent_registry",
 ]

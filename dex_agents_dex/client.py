@@ -1,306 +1,175 @@
-"""The way into sessions from outside: start one, speak to it, answer its questions, watch it."""
+"""The way into sessions from outside: everything in `session_calls`, and what waits and watches."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
 from datetime import timedelta
-from typing import TypeVar
+from typing import Final, TypeAlias
 from uuid import uuid4
 
-import dex
-from attrs import frozen
+from attrs import evolve, frozen
 
-from dex_agents_model.events import AgentEvent
-from dex_agents_model.ids import InterruptId, SessionId, TurnId
-from dex_agents_model.records import AgentUserMessage, SteeringMessage
-from dex_agents_model.requests import (
-    MAX_PAGE_MESSAGES,
-    AgentMessagesPage,
-    AgentSnapshot,
-    ApprovalsPage,
-    CancelTurn,
-    GetAgentSnapshot,
-    ListAgentMessages,
-    ListApprovals,
-    ListQueuedMessages,
-    QueuedMessagesPage,
-    ResolveInterrupt,
-    SendUserMessage,
-    SteerUserMessage,
-    WithdrawUserMessage,
+from dex_agents_model.events import (
+    AgentEvent,
+    TurnCancelledEvent,
+    TurnCompletedEvent,
+    TurnFailedEvent,
+    TurnStarted,
 )
-from dex_agents_model.steps import StartAgentSession
+from dex_agents_model.folding import LiveTurn, fold_event
+from dex_agents_model.ids import SessionId, TurnId
+from dex_agents_model.records import (
+    AgentMessage,
+    MessageRole,
+    TurnCancelled,
+    TurnEnd,
+    TurnFailed,
+    TurnSucceeded,
+    WaitingForUserMessage,
+)
+from dex_agents_model.requests import AgentSnapshot
 
-from .calling import BRIEF, PATIENT, retrying
-from .errors import clear_errors
-from .flow import AgentSessionFlow
+from .errors import EngineUnavailable, MessageRefused, TurnNotFound
+from .session_calls import ReadEvent, SessionCalls
 
-R = TypeVar("R")
+_LONG_POLL: Final = timedelta(seconds=20)
 
 
 @frozen
-class ReadEvent:
-    """One event of a session's Stream, and the position to read on from."""
-
-    event: AgentEvent
-    resume_token: str
+class EventsLost:
+    """Events are missing before the next one; read a snapshot to know where the session stands."""
 
 
-class AgentSessionClient:
-    """Sessions of one Flow type.
+FollowedEvent: TypeAlias = ReadEvent | EventsLost
 
-    Every call may raise `EngineUnavailable`. A call that changes a session carries an ID which it
-    keeps over its retries, so that it counts once.
-    """
 
-    def __init__(self, client: dex.AsyncClient, flow: AgentSessionFlow) -> None:
-        self._client = client
-        self._flow = flow
+@frozen(kw_only=True)
+class TurnOutcome:
+    """How a turn ended. ``messages`` are its stored ones that a snapshot still shows."""
 
-    async def start_session(
-        self,
-        session_id: str,
-        initial_message: str | None = None,
-        *,
-        message_id: str | None = None,
-    ) -> str:
-        """Start a session, with a turn when there is a message; returns Dex's run ID.
-
-        The same start again is one session.
-
-        Raises:
-            ValueError: the ID is no session ID, or the message is too long.
-            SessionAlreadyExists: the ID is in use by a session that was started otherwise.
-        """
-        session = SessionId(session_id)
-        message = None
-        if initial_message is not None and initial_message.strip():
-            self._refuse_unfit(initial_message)
-            message = AgentUserMessage(initial_message, message_id or "")
-        options = dex.StartFlowOptions(
-            ignore_already_started=True,
-            request_id=_start_request_id(self._flow.get_flow_type(), session, initial_message),
-        )
-        step = StartAgentSession(message)
-        return await self._call(
-            session, lambda: self._client.start_flow(self._flow, session, step, options)
-        )
-
-    async def send_user_message(
-        self, session_id: str, text: str, *, message_id: str | None = None
-    ) -> bool:
-        """Queue a message; False when it is blank or too long.
-
-        Give ``message_id`` to make a sending of your own repeatable.
-
-        Raises:
-            SessionNotFound: there is no open session of this ID.
-            SessionBusy: others kept changing the session for 5 seconds.
-        """
-        session = SessionId(session_id)
-        request = SendUserMessage(AgentUserMessage(text, message_id or _fresh_id()))
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(self._flow.send_user_message, session, request),
-        )
-
-    async def steer_user_message(
-        self,
-        session_id: str,
-        text: str,
-        *,
-        rejects_pending_approvals: bool = True,
-        message_id: str | None = None,
-    ) -> bool:
-        """Speak to the turn that runs; it takes the message up before its next model call.
-
-        A message that meets no such moment begins the next turn, ahead of the queue. Unless
-        ``rejects_pending_approvals`` is False, the questions that wait for a person are answered
-        with no. False when the text is blank or too long.
-
-        Raises:
-            SessionNotFound: there is no open session of this ID.
-            SessionBusy: others kept changing the session for 5 seconds.
-        """
-        session = SessionId(session_id)
-        message = AgentUserMessage(text, message_id or _fresh_id())
-        request = SteerUserMessage(SteeringMessage(message, rejects_pending_approvals))
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(self._flow.steer_user_message, session, request),
-        )
-
-    async def list_queued_messages(self, session_id: str) -> QueuedMessagesPage:
-        """The messages that wait for their turn, oldest first, at most 2 MiB.
-
-        Raises:
-            SessionNotFound: there is no session of this ID.
-        """
-        session = SessionId(session_id)
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(
-                self._flow.list_queued_messages, session, ListQueuedMessages()
-            ),
-        )
-
-    async def withdraw_user_message(self, session_id: str, message_id: str) -> bool:
-        """Take a queued message back; False once it was taken, or when there is none of this ID.
-
-        Raises:
-            SessionNotFound: there is no open session of this ID.
-        """
-        session = SessionId(session_id)
-        request = WithdrawUserMessage(message_id)
-        try:
-            return await self._call(
-                session,
-                lambda: self._client.invoke_rpc(self._flow.withdraw_user_message, session, request),
-            )
-        except dex.ChannelMessageNotFoundError:
-            return False  # a turn took it in the same moment
-
-    async def cancel_turn(self, session_id: str, turn_id: str | None = None) -> bool:
-        """Stop a turn, the running one unless another is named; False when it does not run.
-
-        True means accepted: the turn's one terminal event tells how it ended.
-
-        Raises:
-            ValueError: ``turn_id`` has not the form of one.
-            SessionNotFound: there is no open session of this ID.
-            SessionBusy: Steps kept changing the session for a minute.
-        """
-        session = SessionId(session_id)
-        turn = TurnId(turn_id) if turn_id is not None else await self._active_turn(session)
-        if turn is None:
-            return False
-        request = CancelTurn(turn)
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(self._flow.cancel_turn, session, request),
-            within=PATIENT,
-        )
-
-    async def resolve_interrupt(
-        self,
-        session_id: str,
-        interrupt_id: str,
-        *,
-        approved: bool,
-        rejection_message: str | None = None,
-        arguments_digest: str | None = None,
-        edited_arguments: str | None = None,
-        resolved_by: str | None = None,
-        reason: str | None = None,
-    ) -> bool:
-        """Answer a question; False when it does not wait (any more), or its deadline has passed.
-
-        ``arguments_digest`` refuses the answer unless the question is about exactly those
-        arguments. ``edited_arguments`` (JSON text of an object) replace them; ``resolved_by`` and
-        ``reason`` are kept with the decision.
-
-        Raises:
-            ValueError: ``interrupt_id`` has not the form of one.
-            SessionNotFound: there is no open session of this ID.
-            SessionBusy: others kept changing the session for 5 seconds.
-        """
-        session = SessionId(session_id)
-        request = ResolveInterrupt(
-            interrupt_id=InterruptId(interrupt_id),
-            approved=approved,
-            rejection_message=rejection_message,
-            arguments_digest=arguments_digest,
-            edited_arguments=edited_arguments,
-            resolved_by=resolved_by,
-            reason=reason,
-            request_id=_fresh_id(),
-        )
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(self._flow.resolve_interrupt, session, request),
-        )
-
-    async def get_agent_snapshot(self, session_id: str) -> AgentSnapshot:
-        """All that a user interface shows of a session, also of a closed one.
-
-        Raises:
-            SessionNotFound: there is no session of this ID.
-        """
-        session = SessionId(session_id)
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(
-                self._flow.get_agent_snapshot, session, GetAgentSnapshot()
-            ),
-        )
-
-    async def list_agent_messages(
-        self, session_id: str, *, after_sequence: int = 0, limit: int = MAX_PAGE_MESSAGES
-    ) -> AgentMessagesPage:
-        """Stored messages behind ``after_sequence``, oldest first, at most 200 and 2 MiB.
-
-        Raises:
-            SessionNotFound: there is no session of this ID.
-        """
-        session = SessionId(session_id)
-        request = ListAgentMessages(after_sequence, limit)
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(self._flow.list_agent_messages, session, request),
-        )
-
-    async def list_approvals(self, session_id: str, *, after: int = 0) -> ApprovalsPage:
-        """Who decided what about which tool call, behind the first ``after`` decisions, oldest first.
-
-        Raises:
-            SessionNotFound: there is no session of this ID.
-        """
-        session = SessionId(session_id)
-        request = ListApprovals(after)
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(self._flow.list_approvals, session, request),
-        )
-
-    async def read_agent_event(
-        self, session_id: str, resume_token: str = "", *, timeout: timedelta | None = None
-    ) -> ReadEvent | None:
-        """The next event behind ``resume_token``, or the oldest one kept; None when none comes in time."""
-        session = SessionId(session_id)
-        try:
-            with clear_errors(session, self._address):
-                message = await self._client.read_stream(
-                    session, self._flow.agent_events, resume_token, timeout
-                )
-        except dex.LongPollTimeoutError:
-            return None
-        return ReadEvent(message.value, message.resume_token)
+    turn_id: TurnId
+    end: TurnEnd
+    messages: tuple[AgentMessage, ...]
 
     @property
-    def _address(self) -> str:
-        return self._client.options.server_address
-
-    async def _active_turn(self, session: SessionId) -> TurnId | None:
-        state = (await self.get_agent_snapshot(session)).state
-        return None if state is None else state.active_turn_id
-
-    def _refuse_unfit(self, text: str) -> None:
-        refusal = self._flow.options.user_message_refusal(text)
-        if refusal is not None:
-            raise ValueError(refusal)
-
-    async def _call(
-        self, session: SessionId, call: Callable[[], Awaitable[R]], *, within: timedelta = BRIEF
-    ) -> R:
-        return await retrying(self._client, session, call, within=within)
+    def answer(self) -> str | None:
+        """The model's final answer; None for a turn that failed or was cancelled."""
+        if not isinstance(self.end, TurnSucceeded):
+            return None
+        said = (m.text for m in reversed(self.messages) if m.role is MessageRole.ASSISTANT)
+        return next(said, None)
 
 
-def _start_request_id(flow_type: str, session: SessionId, message: str | None) -> str:
-    payload = json.dumps([flow_type, session, message])
-    return hashlib.sha256(payload.encode()).hexdigest()
+class AgentSessionClient(SessionCalls):
+    """Sessions of one Flow type, as an application uses them."""
+
+    async def follow(
+        self, session_id: str, from_token: str | None = None
+    ) -> AsyncGenerator[FollowedEvent, None]:
+        """Every event behind ``from_token`` (else: from now on), once each, until the caller stops.
+
+        It outlasts Workers and servers. Where the Stream was cut before it was read, or lost with
+        a server, it yields `EventsLost`. Use ``contextlib.aclosing`` to end it early.
+        """
+        session = SessionId(session_id)
+        token = await self._latest_event_token(session) if from_token is None else from_token
+        live, is_first = LiveTurn(), True
+        while True:
+            try:
+                read = await self.read_agent_event(session, token, timeout=_LONG_POLL)
+            except EngineUnavailable:
+                continue  # it has been tried for a while; whoever follows decides when to stop
+            if read is None:
+                continue
+            token = read.resume_token
+            folded = fold_event(live, read.event)
+            if folded is live:
+                continue  # it was read before, or a later attempt has replaced it
+            if folded.lost and not is_first:
+                yield EventsLost()
+            live, is_first = evolve(folded, lost=False), False
+            yield read
+
+    async def wait_for_turn(self, session_id: str, turn_id: str | None = None) -> TurnOutcome:
+        """Wait until a turn has ended: the one that is named, else the one that runs or ended last.
+
+        Bound the wait with ``asyncio.timeout``.
+
+        Raises:
+            SessionNotFound: there is no session of this ID.
+            TurnNotFound: no turn has begun yet, or not the one that is named.
+        """
+        snapshot = await self.get_agent_snapshot(session_id)
+        begun = 0 if snapshot.state is None else snapshot.state.turn_count
+        turn = TurnId(turn_id) if turn_id is not None else TurnId.of(max(begun, 1))
+        if turn.number > begun:
+            raise TurnNotFound(
+                f"session {session_id!r} has begun {begun} turns; there is no {turn}"
+            )
+        token, end = snapshot.event_token, _end_in(snapshot, turn)
+        while end is None:
+            read = await self.read_agent_event(session_id, token, timeout=_LONG_POLL)
+            if read is None:  # events may be lost; the session's state never is
+                end = _end_in(await self.get_agent_snapshot(session_id), turn)
+            else:
+                token, end = read.resume_token, _end_told_by(read.event, turn)
+        messages = (await self.get_agent_snapshot(session_id)).messages
+        own = tuple(message for message in messages if message.turn_id == turn)
+        return TurnOutcome(turn_id=turn, end=end, messages=own)
+
+    async def run_turn(self, session_id: str, text: str) -> TurnOutcome:
+        """Send a message, and wait until the turn that it begins has ended.
+
+        Raises:
+            MessageRefused: the text is blank or too long.
+            SessionNotFound: there is no open session of this ID.
+        """
+        token = await self._latest_event_token(SessionId(session_id))
+        message_id = uuid4().hex
+        if not await self.send_user_message(session_id, text, message_id=message_id):
+            refusal = self._flow.options.user_message_refusal(text) or "the session refused it"
+            raise MessageRefused(f"the message was not sent to session {session_id!r}: {refusal}")
+        turn = None
+        while turn is None:
+            read = await self.read_agent_event(session_id, token, timeout=_LONG_POLL)
+            if read is None:
+                messages = (await self.get_agent_snapshot(session_id)).messages
+                turn = next((m.turn_id for m in messages if m.message_id == message_id), None)
+            else:
+                token, turn = read.resume_token, _turn_begun_by(read.event, message_id)
+        return await self.wait_for_turn(session_id, turn)
 
 
-def _fresh_id() -> str:
-    return uuid4().hex
+def _turn_begun_by(event: AgentEvent, message_id: str) -> TurnId | None:
+    match event.payload:
+        case TurnStarted(message_id=begun_by) if begun_by == message_id:
+            return event.turn_id
+        case _:
+            return None
+
+
+def _end_told_by(event: AgentEvent, turn: TurnId) -> TurnEnd | None:
+    if event.turn_id != turn:
+        return None
+    match event.payload:
+        case TurnCompletedEvent(message_count):
+            return TurnSucceeded(message_count)
+        case TurnFailedEvent(error):
+            return TurnFailed(error)
+        case TurnCancelledEvent():
+            return TurnCancelled()
+        case _:
+            return None
+
+
+def _end_in(snapshot: AgentSnapshot, turn: TurnId) -> TurnEnd | None:
+    """How ``turn`` ended, as far as the session still knows; None while it runs."""
+    state = snapshot.state
+    if state is None or state.active_turn_id == turn:
+        return None
+    if isinstance(state, WaitingForUserMessage) and state.turn_count == turn.number:
+        return state.last_turn
+    own = [message for message in snapshot.messages if message.turn_id == turn]
+    if own and own[-1].role is MessageRole.ASSISTANT:
+        return TurnSucceeded(len(own) - 1)
+    return TurnFailed("the turn ended without an answer, and later turns have begun since")

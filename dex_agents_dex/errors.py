@@ -21,6 +21,14 @@ class SessionAlreadyExists(AgentSessionError):
     """The session's ID was used before, with another first message or another Flow type."""
 
 
+class TurnNotFound(AgentSessionError):
+    """The session has not begun such a turn."""
+
+
+class MessageRefused(AgentSessionError):
+    """The session did not take the message; the reason is in the text."""
+
+
 class SessionBusy(AgentSessionError):
     """Others kept changing the session; nothing was done. Ask again."""
 

@@ -155,7 +155,8 @@ class AgentSnapshot:
 
     ``has_earlier_messages`` says that there are stored messages before them;
     ``tool_calls`` are the active turn's, in model order; ``observed_at`` is the engine's time.
-    ``state`` is None until the session's first Step has committed.
+    ``state`` is None until the session's first Step has committed. ``event_token`` is a position in
+    the session's events before this moment: who reads on from it misses nothing.
     """
 
     session_id: SessionId
@@ -167,6 +168,7 @@ class AgentSnapshot:
     tool_calls: tuple[AgentToolCall, ...]
     usage: AgentUsage
     queued_message_count: int
+    event_token: str = ""
 
 
 Reply: TypeAlias = bool | AgentMessagesPage | QueuedMessagesPage | ApprovalsPage | AgentSnapshot

@@ -1,0 +1,312 @@
+"""One method an RPC: start a session, speak to it, answer its questions, read it. Nothing here waits for a turn."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TypeVar
+from uuid import uuid4
+
+import dex
+from attrs import evolve, frozen
+
+from dex_agents_model.events import AgentEvent
+from dex_agents_model.ids import InterruptId, SessionId, TurnId
+from dex_agents_model.records import AgentUserMessage, SteeringMessage
+from dex_agents_model.requests import (
+    MAX_PAGE_MESSAGES,
+    AgentMessagesPage,
+    AgentSnapshot,
+    ApprovalsPage,
+    CancelTurn,
+    GetAgentSnapshot,
+    ListAgentMessages,
+    ListApprovals,
+    ListQueuedMessages,
+    QueuedMessagesPage,
+    ResolveInterrupt,
+    SendUserMessage,
+    SteerUserMessage,
+    WithdrawUserMessage,
+)
+from dex_agents_model.steps import StartAgentSession
+
+from .calling import BRIEF, PATIENT, retrying
+from .flow import AgentSessionFlow
+
+R = TypeVar("R")
+
+
+@frozen
+class ReadEvent:
+    """One event of a session's Stream, and the position to read on from."""
+
+    event: AgentEvent
+    resume_token: str
+
+
+class SessionCalls:
+    """Sessions of one Flow type.
+
+    Every call may raise `EngineUnavailable`. A call that changes a session carries an ID which it
+    keeps over its retries, so that it counts once.
+    """
+
+    def __init__(self, client: dex.AsyncClient, flow: AgentSessionFlow) -> None:
+        self._client = client
+        self._flow = flow
+
+    async def start_session(
+        self,
+        session_id: str,
+        initial_message: str | None = None,
+        *,
+        message_id: str | None = None,
+    ) -> str:
+        """Start a session, with a turn when there is a message; returns Dex's run ID.
+
+        The same start again is one session.
+
+        Raises:
+            ValueError: the ID is no session ID, or the message is too long.
+            SessionAlreadyExists: the ID is in use by a session that was started otherwise.
+        """
+        session = SessionId(session_id)
+        message = None
+        if initial_message is not None and initial_message.strip():
+            self._refuse_unfit(initial_message)
+            message = AgentUserMessage(initial_message, message_id or "")
+        options = dex.StartFlowOptions(
+            ignore_already_started=True,
+            request_id=_start_request_id(self._flow.get_flow_type(), session, initial_message),
+        )
+        step = StartAgentSession(message)
+        return await self._call(
+            session, lambda: self._client.start_flow(self._flow, session, step, options)
+        )
+
+    async def send_user_message(
+        self, session_id: str, text: str, *, message_id: str | None = None
+    ) -> bool:
+        """Queue a message; False when it is blank or too long.
+
+        Give ``message_id`` to make a sending of your own repeatable.
+
+        Raises:
+            SessionNotFound: there is no open session of this ID.
+            SessionBusy: others kept changing the session for 5 seconds.
+        """
+        session = SessionId(session_id)
+        request = SendUserMessage(AgentUserMessage(text, message_id or _fresh_id()))
+        return await self._call(
+            session,
+            lambda: self._client.invoke_rpc(self._flow.send_user_message, session, request),
+        )
+
+    async def steer_user_message(
+        self,
+        session_id: str,
+        text: str,
+        *,
+        rejects_pending_approvals: bool = True,
+        message_id: str | None = None,
+    ) -> bool:
+        """Speak to the turn that runs; it takes the message up before its next model call.
+
+        A message that meets no such moment begins the next turn, ahead of the queue. Unless
+        ``rejects_pending_approvals`` is False, the questions that wait for a person are answered
+        with no. False when the text is blank or too long.
+
+        Raises:
+            SessionNotFound: there is no open session of this ID.
+            SessionBusy: others kept changing the session for 5 seconds.
+        """
+        session = SessionId(session_id)
+        message = AgentUserMessage(text, message_id or _fresh_id())
+        request = SteerUserMessage(SteeringMessage(message, rejects_pending_approvals))
+        return await self._call(
+            session,
+            lambda: self._client.invoke_rpc(self._flow.steer_user_message, session, request),
+        )
+
+    async def list_queued_messages(self, session_id: str) -> QueuedMessagesPage:
+        """The messages that wait for their turn, oldest first, at most 2 MiB.
+
+        Raises:
+            SessionNotFound: there is no session of this ID.
+        """
+        session = SessionId(session_id)
+        return await self._call(
+            session,
+            lambda: self._client.invoke_rpc(
+                self._flow.list_queued_messages, session, ListQueuedMessages()
+            ),
+        )
+
+    async def withdraw_user_message(self, session_id: str, message_id: str) -> bool:
+        """Take a queued message back; False once it was taken, or when there is none of this ID.
+
+        Raises:
+            SessionNotFound: there is no open session of this ID.
+        """
+        session = SessionId(session_id)
+        request = WithdrawUserMessage(message_id)
+        try:
+            return await self._call(
+                session,
+                lambda: self._client.invoke_rpc(self._flow.withdraw_user_message, session, request),
+            )
+        except dex.ChannelMessageNotFoundError:
+            return False  # a turn took it in the same moment
+
+    async def cancel_turn(self, session_id: str, turn_id: str | None = None) -> bool:
+        """Stop a turn, the running one unless another is named; False when it does not run.
+
+        True means accepted: the turn's one terminal event tells how it ended.
+
+        Raises:
+            ValueError: ``turn_id`` has not the form of one.
+            SessionNotFound: there is no open session of this ID.
+            SessionBusy: Steps kept changing the session for a minute.
+        """
+        session = SessionId(session_id)
+        turn = TurnId(turn_id) if turn_id is not None else await self._active_turn(session)
+        if turn is None:
+            return False
+        request = CancelTurn(turn)
+        return await self._call(
+            session,
+            lambda: self._client.invoke_rpc(self._flow.cancel_turn, session, request),
+            within=PATIENT,
+        )
+
+    async def resolve_interrupt(
+        self,
+        session_id: str,
+        interrupt_id: str,
+        *,
+        approved: bool,
+        rejection_message: str | None = None,
+        arguments_digest: str | None = None,
+        edited_arguments: str | None = None,
+        resolved_by: str | None = None,
+        reason: str | None = None,
+    ) -> bool:
+        """Answer a question; False when it does not wait (any more), or its deadline has passed.
+
+        ``arguments_digest`` refuses the answer unless the question is about exactly those
+        arguments. ``edited_arguments`` (JSON text of an object) replace them; ``resolved_by`` and
+        ``reason`` are kept with the decision.
+
+        Raises:
+            ValueError: ``interrupt_id`` has not the form of one.
+            SessionNotFound: there is no open session of this ID.
+            SessionBusy: others kept changing the session for 5 seconds.
+        """
+        session = SessionId(session_id)
+        request = ResolveInterrupt(
+            interrupt_id=InterruptId(interrupt_id),
+            approved=approved,
+            rejection_message=rejection_message,
+            arguments_digest=arguments_digest,
+            edited_arguments=edited_arguments,
+            resolved_by=resolved_by,
+            reason=reason,
+            request_id=_fresh_id(),
+        )
+        return await self._call(
+            session,
+            lambda: self._client.invoke_rpc(self._flow.resolve_interrupt, session, request),
+        )
+
+    async def get_agent_snapshot(self, session_id: str) -> AgentSnapshot:
+        """All that a user interface shows of a session, also of a closed one.
+
+        Raises:
+            SessionNotFound: there is no session of this ID.
+        """
+        session = SessionId(session_id)
+        token = await self._latest_event_token(session)  # read first: what comes later is behind it
+        snapshot = await self._call(
+            session,
+            lambda: self._client.invoke_rpc(
+                self._flow.get_agent_snapshot, session, GetAgentSnapshot()
+            ),
+        )
+        return evolve(snapshot, event_token=token)
+
+    async def list_agent_messages(
+        self, session_id: str, *, after_sequence: int = 0, limit: int = MAX_PAGE_MESSAGES
+    ) -> AgentMessagesPage:
+        """Stored messages behind ``after_sequence``, oldest first, at most 200 and 2 MiB.
+
+        Raises:
+            SessionNotFound: there is no session of this ID.
+        """
+        session = SessionId(session_id)
+        request = ListAgentMessages(after_sequence, limit)
+        return await self._call(
+            session,
+            lambda: self._client.invoke_rpc(self._flow.list_agent_messages, session, request),
+        )
+
+    async def list_approvals(self, session_id: str, *, after: int = 0) -> ApprovalsPage:
+        """Who decided what about which tool call, behind the first ``after`` decisions, oldest first.
+
+        Raises:
+            SessionNotFound: there is no session of this ID.
+        """
+        session = SessionId(session_id)
+        request = ListApprovals(after)
+        return await self._call(
+            session,
+            lambda: self._client.invoke_rpc(self._flow.list_approvals, session, request),
+        )
+
+    async def read_agent_event(
+        self, session_id: str, resume_token: str = "", *, timeout: timedelta | None = None
+    ) -> ReadEvent | None:
+        """The next event behind ``resume_token``, or the oldest one kept; None when none comes in time."""
+        session = SessionId(session_id)
+        try:
+            message = await self._call(
+                session,
+                lambda: self._client.read_stream(
+                    session, self._flow.agent_events, resume_token, timeout
+                ),
+            )
+        except dex.LongPollTimeoutError:
+            return None
+        return ReadEvent(message.value, message.resume_token)
+
+    async def _latest_event_token(self, session: SessionId) -> str:
+        newest = await self._call(
+            session,
+            lambda: self._client.list_stream_messages(session, self._flow.agent_events, 1),
+        )
+        return newest.messages[0].resume_token if newest.messages else ""
+
+    async def _active_turn(self, session: SessionId) -> TurnId | None:
+        state = (await self.get_agent_snapshot(session)).state
+        return None if state is None else state.active_turn_id
+
+    def _refuse_unfit(self, text: str) -> None:
+        refusal = self._flow.options.user_message_refusal(text)
+        if refusal is not None:
+            raise ValueError(refusal)
+
+    async def _call(
+        self, session: SessionId, call: Callable[[], Awaitable[R]], *, within: timedelta = BRIEF
+    ) -> R:
+        return await retrying(self._client, session, call, within=within)
+
+
+def _start_request_id(flow_type: str, session: SessionId, message: str | None) -> str:
+    payload = json.dumps([flow_type, session, message])
+    return hashlib.sha256(payload.encode()).hexdigest()
+
+
+def _fresh_id() -> str:
+    return uuid4().hex
