@@ -1,0 +1,147 @@
+"""`python -m dex_agents_dex.devengine`: what it prints, refuses, and leaves."""
+
+import json
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from dex_agents_dex.devengine import DevEngine, EngineUnavailable, StoreUnusable
+
+COMMAND = (sys.executable, "-m", "dex_agents_dex.devengine")
+
+
+@contextmanager
+def _running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command and its first line of output; it is killed at the end if it still runs."""
+    command = subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with command:
+        assert command.stdout is not None
+        try:
+            yield command, command.stdout.readline()
+        finally:
+            command.kill()
+
+
+def _refused(*arguments: str) -> str:
+    """What the command says on stderr while it exits with code 2 and prints nothing else."""
+    ended = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    return ended.stderr
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_command__on_port_0_prints_one_json_line_and_ends_cleanly(
+    data_dir: Path, number: signal.Signals
+) -> None:
+    with _running("--port", "0", "--data-dir", str(data_dir)) as (command, line):
+        told = json.loads(line)
+        assert told["pid"] == command.pid
+        host, _, port = told["address"].rpartition(":")
+        assert host == "127.0.0.1"
+        with socket.create_connection((host, int(port))):
+            pass
+        command.send_signal(number)
+        assert command.wait(timeout=30) == 0
+        assert command.communicate() == ("", "")
+
+
+def test_command__on_a_chosen_port_prints_that_it_is_ready(data_dir: Path, free_port: int) -> None:
+    with _running("--port", str(free_port), "--data-dir", str(data_dir)) as (_, line):
+        assert line == f"dev engine ready on 127.0.0.1:{free_port}\n"
+
+
+def test_command__keeps_its_directory_private(data_dir: Path) -> None:
+    data_dir.mkdir(mode=0o755)
+    with _running("--port", "0", "--data-dir", str(data_dir)):
+        assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700
+
+
+def test_command__refuses_a_directory_in_use(data_dir: Path) -> None:
+    with _running("--port", "0", "--data-dir", str(data_dir)):
+        assert _refused("--port", "0", "--data-dir", str(data_dir)) == (
+            f"error: another dev engine is using {data_dir}; stop it, or name another directory\n"
+        )
+
+
+def test_command__refuses_a_port_in_use(data_dir: Path, free_port: int) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", free_port))
+        taken.listen()
+        assert _refused("--port", str(free_port), "--data-dir", str(data_dir)) == (
+            f"error: cannot listen on 127.0.0.1:{free_port}: Address already in use; "
+            "choose another --port\n"
+        )
+
+
+def test_command__refuses_a_remote_address_without_the_flag(data_dir: Path) -> None:
+    told = _refused("--host", "0.0.0.0", "--port", "0", "--data-dir", str(data_dir))
+    assert "0.0.0.0 can be reached from other machines" in told
+    assert "--allow-remote" in told
+
+
+def test_command__warns_about_a_remote_address(data_dir: Path) -> None:
+    remote = ("--host", "0.0.0.0", "--allow-remote", "--port", "0", "--data-dir", str(data_dir))
+    with _running(*remote) as (command, line):
+        assert json.loads(line)["address"].startswith("0.0.0.0:")
+        command.terminate()
+        assert command.wait(timeout=30) == 0
+        assert command.communicate()[1] == (
+            "warning: everybody who reaches 0.0.0.0 controls this engine\n"
+        )
+
+
+async def test_store__of_a_newer_engine_is_refused(data_dir: Path) -> None:
+    async with DevEngine(data_dir):
+        pass
+    with closing(sqlite3.connect(data_dir / "engine.sqlite3")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreUnusable, match=r"newer dev engine \(schema 99; this one knows 1\)"):
+        await DevEngine(data_dir).start()
+    told = _refused("--port", "0", "--data-dir", str(data_dir))
+    assert told.startswith("error: ")
+    assert told.count("\n") == 1
+
+
+@pytest.fixture
+def foreign_dir(data_dir: Path) -> Path:
+    data_dir.mkdir()
+    (data_dir / "engine.sqlite3").write_text("something else entirely, and long enough" * 10)
+    return data_dir
+
+
+async def test_store__that_is_no_database_is_refused(foreign_dir: Path) -> None:
+    with pytest.raises(StoreUnusable, match="cannot be opened as the engine's store"):
+        await DevEngine(foreign_dir).start()
+
+
+async def test_engine__frees_its_directory_when_it_stops(data_dir: Path) -> None:
+    async with DevEngine(data_dir) as first:
+        with pytest.raises(EngineUnavailable, match="another dev engine is using"):
+            await DevEngine(data_dir).start()
+        port = int(first.address.rpartition(":")[2])
+    async with DevEngine(data_dir, port=port) as second:
+        assert second.address == f"127.0.0.1:{port}"
