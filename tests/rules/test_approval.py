@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from attrs import evolve
@@ -14,11 +14,14 @@ from dex_agents_model.decision import (
     EndBranch,
     GoTo,
     PutToolCall,
+    RecordApproval,
     SetInterrupts,
     StepDecision,
     ToolCallFinished,
     WaitDecision,
+    Write,
 )
+from dex_agents_model.decision import InterruptResolved as PublishAnswer
 from dex_agents_model.effects import DeadlineReached, Entered, InterruptAnswered
 from dex_agents_model.errors import StateCorrupt
 from dex_agents_model.events import (
@@ -29,11 +32,18 @@ from dex_agents_model.events import (
 from dex_agents_model.events import ToolCallFinished as ToolCallFinishedEvent
 from dex_agents_model.ids import InterruptId, ToolCallId
 from dex_agents_model.policy import AgentSessionOptions
-from dex_agents_model.records import AgentInterrupt, AgentInterruptResolution
+from dex_agents_model.records import (
+    AgentInterrupt,
+    AgentInterruptResolution,
+    AgentUserMessage,
+    ApprovalDecision,
+    ApprovalRecord,
+    SteeringMessage,
+)
 from dex_agents_model.steps import AwaitToolApproval, CallSingleAttemptTool, CallTool
 from dex_agents_model.table import react
 from dex_agents_model.text import digest
-from dex_agents_model.views import ApprovalView
+from dex_agents_model.views import ApprovalView, PendingSteering
 from dex_agents_model.waits import ForInterruptResolution, NoWait
 
 from .cases import Case, Reacts, Waits, claim_of
@@ -56,6 +66,10 @@ EARLIER: Final = evolve(
 LATER: Final = evolve(QUESTION, interrupt_id=InterruptId("turn-2.z"), tool_call_id=ToolCallId("z"))
 
 
+MILD: Final = PendingSteering("c-1", SteeringMessage(AgentUserMessage("and"), False))
+STERN: Final = PendingSteering("c-2", SteeringMessage(AgentUserMessage("no"), True))
+
+
 def raised(deadline: datetime | None) -> Commit:
     return Commit(events=told(InterruptRaised(ASKED, A, "tool_a", deadline)))
 
@@ -64,13 +78,17 @@ def stamped(*interrupts: AgentInterrupt, deadline: datetime) -> Commit:
     return evolve(raised(deadline), writes=(SetInterrupts(interrupts),))
 
 
-def rejected(
-    record: Rejected, resolved: EventPayload, *left: tuple[AgentInterrupt, ...]
-) -> StepDecision:
-    """``left`` is the new list of questions, when it is written."""
+def kept(decision: ApprovalDecision, decided_at: datetime = NOW, **said: Any) -> RecordApproval:
+    """What stays of the question about the call, after its turn."""
+    return RecordApproval(
+        ApprovalRecord(ASKED, TURN, A, "tool_a", digest("{}"), decision, decided_at, **said)
+    )
+
+
+def rejected(record: Rejected, resolved: EventPayload, *writes: Write) -> StepDecision:
     return StepDecision(
         commit=Commit(
-            writes=(PutToolCall(record), *map(SetInterrupts, left)),
+            writes=(PutToolCall(record), *writes),
             publishes=(ToolCallFinished(record),),
             events=told(resolved, ToolCallFinishedEvent(A, "tool_a", record.status)),
         ),
@@ -117,15 +135,20 @@ WAITS_FOR_NOTHING = tuple(
     )
 )
 
+AT_NOON: Final = NOW - SECOND
+APPROVAL: Final = AgentInterruptResolution(ASKED, True, AT_NOON)
 ANSWERS = tuple(
     Reacts(
         f"take_answer__{claim}",
         STEP,
         call_view(ApprovalView, AwaitingApproval(call("a", effect)), interrupts=(EARLIER, LATER)),
-        InterruptAnswered(AgentInterruptResolution(ASKED, True)),
+        InterruptAnswered(APPROVAL),
         StepDecision(
             commit=Commit(
-                writes=(PutToolCall(Runnable(call("a", effect))),),
+                writes=(
+                    PutToolCall(Runnable(call("a", effect))),
+                    kept(ApprovalDecision.APPROVED, AT_NOON),
+                ),
                 events=told(InterruptResolved(ASKED, True, None)),
             ),
             next=GoTo((running(TURN, A),)),
@@ -138,30 +161,116 @@ ANSWERS = tuple(
         ("lets_an_approved_unclassified_call_run_once", ToolEffect.UNCLASSIFIED, CallSingleAttemptTool),
     )
 )  # fmt: skip
+EDITED: Final = evolve(WRITE, arguments='{"n": 2}', arguments_edited=True)
+EDIT = Reacts(
+    "take_answer__puts_the_approver_s_arguments_in_place_and_keeps_who_did_and_why",
+    STEP,
+    call_view(ApprovalView, WAITING),
+    InterruptAnswered(
+        evolve(APPROVAL, edited_arguments='{"n": 2}', resolved_by="Ada", reason="less")
+    ),
+    StepDecision(
+        commit=Commit(
+            writes=(
+                PutToolCall(Runnable(EDITED)),
+                kept(
+                    ApprovalDecision.APPROVED,
+                    AT_NOON,
+                    resolved_by="Ada",
+                    reason="less",
+                    edited_arguments_digest=digest('{"n": 2}'),
+                ),
+            ),
+            events=told(InterruptResolved(ASKED, True, None)),
+        ),
+        next=GoTo((CallSingleAttemptTool(TURN, A),)),
+    ),
+)
+LONG: Final = "x" * 8193
 REFUSALS = tuple(
     Reacts(
         f"take_answer__{claim}",
         STEP,
         call_view(ApprovalView, WAITING, interrupts=(LATER,)),
-        InterruptAnswered(AgentInterruptResolution(ASKED, False, message)),
-        rejected(Rejected(WRITE, stored), InterruptResolved(ASKED, False, message)),
+        InterruptAnswered(AgentInterruptResolution(ASKED, False, AT_NOON, message)),
+        rejected(
+            Rejected(WRITE, stored),
+            InterruptResolved(ASKED, False, stored),
+            kept(ApprovalDecision.REJECTED, AT_NOON),
+        ),
     )
     for claim, message, stored in (
         ("rejects_with_the_person_s_words", "too much", "too much"),
         ("rejects_with_words_of_its_own_when_there_are_none", None, "The tool call was rejected."),
         ("rejects_with_words_of_its_own_when_they_are_empty", "", "The tool call was rejected."),
+        ("cleans_the_person_s_words", "\x00\ud800", "\ufffd\ufffd"),
+        ("shortens_the_person_s_words", LONG, LONG[:8192] + "... [8193 bytes in full]"),
+    )
+)
+NEVER_RUN: Final = "The tool call was not run: it was superseded by a new user message."
+SUPERSEDED: Final = AgentInterruptResolution(ASKED, False, NOW, NEVER_RUN, superseded=True)
+SUPERSEDES = Reacts(
+    "take_answer__tells_a_steered_turn_from_a_person_s_rejection",
+    STEP,
+    call_view(ApprovalView, WAITING),
+    InterruptAnswered(SUPERSEDED),
+    rejected(
+        Rejected(WRITE, NEVER_RUN),
+        InterruptResolved(ASKED, False, NEVER_RUN),
+        kept(ApprovalDecision.SUPERSEDED),
+    ),
+)
+STEERED = tuple(
+    Waits(
+        f"wait_for_answer__{claim}",
+        STEP,
+        call_view(
+            ApprovalView, WAITING, interrupts=listed, options=HOUR, pending_steering=steering
+        ),
+        then,
+    )
+    for claim, listed, steering, then in (
+        (
+            "answers_itself_when_a_message_came_before_the_question",
+            (EARLIER, QUESTION, LATER),
+            (MILD, STERN),
+            WaitDecision(
+                commit=Commit(
+                    writes=(SetInterrupts((EARLIER, LATER)),),
+                    publishes=(PublishAnswer(SUPERSEDED),),
+                ),
+                wait=ForInterruptResolution(ASKED),
+            ),
+        ),
+        (
+            "asks_on_beside_a_message_that_rejects_nothing",
+            (DUE,),
+            (MILD,),
+            WaitDecision(
+                commit=raised(IN_AN_HOUR), wait=ForInterruptResolution(ASKED, timedelta(hours=1))
+            ),
+        ),
+        (
+            "lets_an_accepted_answer_count_though_a_message_came",
+            (LATER,),
+            (STERN,),
+            WaitDecision(wait=ForInterruptResolution(ASKED)),
+        ),
     )
 )
 
-EXPIRES = rejected(
-    Rejected(
-        WRITE, "Nobody approved the tool call before its deadline; it was not run.", expired=True
-    ),
-    InterruptResolved(
-        ASKED, False, "Nobody approved the tool call before its deadline; it was not run."
-    ),
-    (EARLIER, LATER),
-)
+UNANSWERED: Final = "Nobody approved the tool call before its deadline; it was not run."
+
+
+def expires(now: datetime) -> StepDecision:
+    return rejected(
+        Rejected(WRITE, UNANSWERED, expired=True),
+        InterruptResolved(ASKED, False, UNANSWERED),
+        SetInterrupts((EARLIER, LATER)),
+        kept(ApprovalDecision.EXPIRED, now),
+    )
+
+
 WAITS_AGAIN = StepDecision(next=GoTo((STEP,)))
 EXPIRIES = tuple(
     Reacts(
@@ -174,8 +283,13 @@ EXPIRIES = tuple(
     )
     for claim, listed, now, then in (
         ("waits_again_a_second_before", (EARLIER, DUE, LATER), IN_AN_HOUR - SECOND, WAITS_AGAIN),
-        ("rejects_at_the_deadline", (EARLIER, DUE, LATER), IN_AN_HOUR, EXPIRES),
-        ("rejects_a_second_after", (EARLIER, DUE, LATER), IN_AN_HOUR + SECOND, EXPIRES),
+        ("rejects_at_the_deadline", (EARLIER, DUE, LATER), IN_AN_HOUR, expires(IN_AN_HOUR)),
+        (
+            "rejects_a_second_after",
+            (EARLIER, DUE, LATER),
+            IN_AN_HOUR + SECOND,
+            expires(IN_AN_HOUR + SECOND),
+        ),
         ("waits_for_the_answer_that_took_the_question", (EARLIER, LATER), IN_AN_HOUR, WAITS_AGAIN),
         ("waits_again_for_a_question_without_a_deadline", (QUESTION,), IN_AN_HOUR, WAITS_AGAIN),
     )
@@ -192,7 +306,7 @@ TOO_LATE = tuple(
         IN_AN_HOUR,
     )
     for rule, on in (
-        ("take_answer", InterruptAnswered(AgentInterruptResolution(ASKED, True))),
+        ("take_answer", InterruptAnswered(APPROVAL)),
         ("expire", DeadlineReached()),
         ("nothing_to_ask", Entered()),
     )
@@ -206,8 +320,11 @@ TOO_LATE = tuple(
 CASES: tuple[Case, ...] = (
     *WAITS,
     *WAITS_FOR_NOTHING,
+    *STEERED,
     *ANSWERS,
+    EDIT,
     *REFUSALS,
+    SUPERSEDES,
     *EXPIRIES,
     *TOO_LATE,
 )
@@ -220,25 +337,7 @@ def test_approval(case: Case) -> None:
 
 def test_take_answer__refuses_the_answer_for_another_call() -> None:
     given = call_view(ApprovalView, WAITING)
-    answered = InterruptAnswered(AgentInterruptResolution(LATER.interrupt_id, True))
+    answered = InterruptAnswered(evolve(APPROVAL, interrupt_id=LATER.interrupt_id))
 
     with pytest.raises(StateCorrupt, match=r"turn-2\.a was given the answer to turn-2\.z"):
         react(STEP, given, answered, NOW)
-
-
-UNCLEAN: Final = InterruptAnswered(AgentInterruptResolution(ASKED, False, "\x00\ud800"))
-
-
-def test_take_answer__cleans_the_words_of_its_record() -> None:
-    decision = react(STEP, call_view(ApprovalView, WAITING), UNCLEAN, NOW)
-
-    assert isinstance(decision, StepDecision)
-    assert decision.commit.writes == (PutToolCall(Rejected(WRITE, "\ufffd\ufffd")),)
-
-
-@pytest.mark.xfail(reason="a rejection message is told to watchers as it came")
-def test_take_answer__cleans_the_words_of_its_event() -> None:
-    decision = react(STEP, call_view(ApprovalView, WAITING), UNCLEAN, NOW)
-
-    assert isinstance(decision, StepDecision)
-    assert decision.commit.events[:1] == told(InterruptResolved(ASKED, False, "\ufffd\ufffd"))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from dex_agents_model.calls import (
+    AgentToolCall,
     AwaitingApproval,
+    Cancelled,
     Failed,
     FinalCall,
     OutcomeUnknown,
@@ -27,7 +30,12 @@ from .samples import call
     [
         (Succeeded(call(), "found"), "found"),
         (Succeeded(call(), ""), ""),
+        (
+            Succeeded(evolve(call(arguments='{"n": 2}'), arguments_edited=True), "found"),
+            '[An approver changed the arguments to {"n": 2}]\nfound',
+        ),
         (Rejected(call(), "not now"), "not now"),
+        (Cancelled(call()), "The tool call was not run: the turn was cancelled."),
         (Failed(call(), "no such order"), "The tool call failed: no such order"),
         (OutcomeUnknown(call(), "worker lost"), OUTCOME_UNKNOWN_TOOL_RESULT),
     ],
@@ -52,13 +60,24 @@ def test_build_turn_failure_note__leaves_open_calls_out() -> None:
 
 @pytest.mark.parametrize(
     "records",
-    [(), (Rejected(call(), "no"),), (Runnable(call()),)],
-    ids=["no calls", "only rejected calls", "only open calls"],
+    [(), (Rejected(call(), "no"),), (Cancelled(call()),), (Runnable(call()),)],
+    ids=["no calls", "only rejected calls", "only cancelled calls", "only open calls"],
 )
 def test_build_turn_failure_note__is_absent_when_no_tool_ended(
-    records: tuple[Rejected | Runnable, ...],
+    records: tuple[AgentToolCall, ...],
 ) -> None:
     assert build_turn_failure_note(records) is None
+
+
+def test_build_turn_failure_note__says_how_the_turn_ended() -> None:
+    records = (Cancelled(call("a")), OutcomeUnknown(call("b", order=1), "lost"))
+
+    assert build_turn_failure_note(records, ended="was cancelled") == (
+        "[Dex] The previous turn was cancelled after these tool calls ran:\n"
+        "- tool_a {} -> cancelled: The tool call was not run: the turn was cancelled.\n"
+        f"- tool_b {{}} -> outcome_unknown: {OUTCOME_UNKNOWN_TOOL_RESULT}\n"
+        "Do not repeat these tool calls unless the user asks again."
+    )
 
 
 def test_build_turn_failure_note__shortens_long_arguments_and_results() -> None:

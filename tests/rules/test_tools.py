@@ -9,6 +9,7 @@ import pytest
 from dex_agents_model.calls import (
     AgentToolCall,
     AwaitingApproval,
+    Cancelled,
     Failed,
     FinalCall,
     OutcomeUnknown,
@@ -62,6 +63,7 @@ FINAL: Final[tuple[FinalCall, ...]] = (
     Rejected(READ, "no"),
     Failed(READ, "broken"),
     OutcomeUnknown(READ, "lost"),
+    Cancelled(READ),
 )
 
 
@@ -79,15 +81,25 @@ def finished(record: FinalCall) -> StepDecision:
     )
 
 
+UNFENCED: Final = AgentSessionOptions(fence_single_attempt_tools=False)
+IDEMPOTENT: Final = call("a", ToolEffect.IDEMPOTENT_WRITE)
+UNCLASSIFIED: Final = call("a", ToolEffect.UNCLASSIFIED)
+
 RUNS = tuple(
     Reacts(
-        f"run_tool__runs_what_may_run_in_{type(step).__name__}",
+        f"run_tool__{claim}",
         step,
-        call_view(CallView, Runnable(requested)),
+        call_view(CallView, Runnable(requested), options=options),
         Entered(),
-        ExecuteTool(Runnable(requested)),
+        ExecuteTool(Runnable(requested), fenced=fenced),
     )
-    for step, requested in ((CALL_TOOL, READ), (CALL_SINGLE, SINGLE))
+    for claim, step, requested, options, fenced in (
+        ("runs_a_read", CALL_TOOL, READ, AgentSessionOptions(), False),
+        ("runs_an_idempotent_write", CALL_TOOL, IDEMPOTENT, AgentSessionOptions(), False),
+        ("fences_a_write", CALL_SINGLE, SINGLE, AgentSessionOptions(), True),
+        ("fences_an_unclassified_call", CALL_SINGLE, UNCLASSIFIED, AgentSessionOptions(), True),
+        ("fences_nothing_when_told_not_to", CALL_SINGLE, SINGLE, UNFENCED, False),
+    )
 )
 LEFT_ALONE = tuple(
     Reacts(
@@ -157,19 +169,31 @@ ERRORS = tuple(
 )
 
 NO_ERROR: Final = "the Step was given up without an error"
+NEVER_STARTED: Final = "the call never started: lost"
 GIVEN_UP = tuple(
     Reacts(
         f"give_up__{claim}",
         step,
-        call_view(CallView, Runnable(call("a", effect))),
+        call_view(CallView, Runnable(requested), options=options, claimant=claimant),
         AttemptsExhausted("lost", "TimeoutError"),
-        finished(ended(call("a", effect), "lost")),
+        finished(ended(requested, error)),
     )
-    for claim, step, effect, ended in (
-        ("fails_a_read", LOST_RETRIED, ToolEffect.READ, Failed),
-        ("does_not_know_of_an_idempotent_write", LOST_RETRIED, ToolEffect.IDEMPOTENT_WRITE, OutcomeUnknown),
-        ("does_not_know_of_a_write", LOST_SINGLE, ToolEffect.NON_IDEMPOTENT_WRITE, OutcomeUnknown),
-        ("does_not_know_of_an_unclassified_call", LOST_SINGLE, ToolEffect.UNCLASSIFIED, OutcomeUnknown),
+    for claim, step, requested, options, claimant, ended, error in (
+        ("fails_a_read", LOST_RETRIED, READ, AgentSessionOptions(), None, Failed, "lost"),
+        ("does_not_know_of_an_idempotent_write", LOST_RETRIED, IDEMPOTENT, AgentSessionOptions(), None,
+         OutcomeUnknown, "lost"),
+        ("does_not_know_of_a_claimed_write", LOST_SINGLE, SINGLE, AgentSessionOptions(), "w-1",
+         OutcomeUnknown, "lost"),
+        ("does_not_know_of_a_claimed_unclassified_call", LOST_SINGLE, UNCLASSIFIED, AgentSessionOptions(), "w-1",
+         OutcomeUnknown, "lost"),
+        ("fails_a_write_that_nobody_claimed", LOST_SINGLE, SINGLE, AgentSessionOptions(), None,
+         Failed, NEVER_STARTED),
+        ("fails_an_unclassified_call_that_nobody_claimed", LOST_SINGLE, UNCLASSIFIED, AgentSessionOptions(), None,
+         Failed, NEVER_STARTED),
+        ("does_not_know_of_a_write_without_a_fence", LOST_SINGLE, SINGLE, UNFENCED, None,
+         OutcomeUnknown, "lost"),
+        ("does_not_know_of_an_unclassified_call_without_a_fence", LOST_SINGLE, UNCLASSIFIED, UNFENCED, None,
+         OutcomeUnknown, "lost"),
     )
 )  # fmt: skip
 GIVEN_UP_WITH_FEW_WORDS = tuple(

@@ -27,7 +27,9 @@ from dex_agents_model.decision import (
     SetState,
     SetUsage,
     StepDecision,
+    TakeSteering,
     WaitDecision,
+    Write,
 )
 from dex_agents_model.effects import (
     CallModel,
@@ -38,10 +40,13 @@ from dex_agents_model.effects import (
     ToolResultsArrived,
     TurnCompleted,
     UserSpoke,
+    UserSteered,
 )
 from dex_agents_model.errors import ContractBroken, StateCorrupt
 from dex_agents_model.events import (
+    SteeringTaken,
     ToolCallDeferred,
+    TurnCancelledEvent,
     TurnCompletedEvent,
     TurnEvent,
     TurnFailedEvent,
@@ -59,6 +64,9 @@ from dex_agents_model.records import (
     MessageRole,
     RunningModel,
     RunningTools,
+    SteeringMessage,
+    TakenSteering,
+    TurnCancelled,
     TurnFailed,
     TurnSucceeded,
     WaitingForUserMessage,
@@ -68,6 +76,7 @@ from dex_agents_model.steps import (
     AwaitUserMessage,
     CallSingleAttemptTool,
     CallTool,
+    RecordTurnFailure,
     ResumeTurn,
     RunModel,
     StartAgentSession,
@@ -75,7 +84,7 @@ from dex_agents_model.steps import (
 )
 from dex_agents_model.table import react
 from dex_agents_model.text import digest
-from dex_agents_model.views import SessionView, StepView, TurnRecordsView, TurnView
+from dex_agents_model.views import PendingSteering, ResumeView, SessionView, StepView, TurnView
 from dex_agents_model.waits import ForToolResults, ForUserMessage
 
 from .cases import Case, Reacts, Waits, claim_of
@@ -134,7 +143,7 @@ def first_turn(text: str) -> StepDecision:
                 SetState(RunningModel(turn_count=1, message_count=1, model_calls=0)),
                 SetUsage(AgentUsage()),
                 SetInterrupts(()),
-                AppendUserMessage(1, TurnId("turn-1"), text),
+                AppendUserMessage(1, TurnId("turn-1"), AgentUserMessage(text)),
             ),
             events=(TurnEvent(TurnId("turn-1"), TurnStarted(1)),),
         ),
@@ -142,14 +151,14 @@ def first_turn(text: str) -> StepDecision:
     )
 
 
-def next_turn(text: str) -> StepDecision:
+def next_turn(text: str, message_id: str = "message-9") -> StepDecision:
     return StepDecision(
         commit=Commit(
             writes=(
                 SetState(RunningModel(turn_count=3, message_count=4, model_calls=0)),
-                AppendUserMessage(4, NEXT_TURN, text),
+                AppendUserMessage(4, NEXT_TURN, AgentUserMessage(text, message_id)),
             ),
-            events=(TurnEvent(NEXT_TURN, TurnStarted(4)),),
+            events=(TurnEvent(NEXT_TURN, TurnStarted(4, message_id)),),
         ),
         next=GoTo((RunModel(NEXT_TURN),)),
     )
@@ -187,6 +196,20 @@ BEGINNINGS = tuple(
     )
 )  # fmt: skip
 
+STEERED_BEGINNINGS = tuple(
+    Reacts(
+        f"begin_turn_with_steering__{claim}",
+        AwaitUserMessage(),
+        view(SessionView, state=IDLE),
+        UserSteered(SteeringMessage(AgentUserMessage(text, "message-9"), rejects)),
+        next_turn(stored),
+    )
+    for claim, text, rejects, stored in (
+        ("begins_a_turn_as_a_queued_message_does", "hello", True, "hello"),
+        ("cleans_the_message", "\x00", False, "\ufffd"),
+    )
+)
+
 ENDS = tuple(
     Waits(
         f"wait_for_user_message__{claim}",
@@ -198,9 +221,20 @@ ENDS = tuple(
         ("tells_nothing_before_the_first_turn", None, ()),
         ("tells_that_the_turn_completed", TurnSucceeded(5), told(TurnCompletedEvent(5))),
         ("tells_that_the_turn_failed", TurnFailed("lost"), told(TurnFailedEvent("lost"))),
+        ("tells_that_the_turn_was_cancelled", TurnCancelled(), told(TurnCancelledEvent())),
     )
 )
 
+
+def ends(error: str, *writes: Write) -> StepDecision:
+    """A rule ends the turn, and a Step of its own records that."""
+    return StepDecision(commit=Commit(writes=writes), next=GoTo((RecordTurnFailure(TURN, error),)))
+
+
+SAID = tuple(
+    TakenSteering(model_calls, AgentUserMessage(text, f"id of {text}"))
+    for model_calls, text in ((1, "sooner"), (2, "now"), (2, "and this"))
+)
 LIMITED = AgentSessionOptions(max_model_calls_per_turn=2)
 MODEL_CALLS = (
     Reacts(
@@ -218,6 +252,13 @@ MODEL_CALLS = (
         CallModel(TURN, MESSAGES, "state", ENDED),
     ),
     Reacts(
+        "call_the_model__gives_what_the_user_said_since_the_model_call_before",
+        RUN,
+        view(TurnView, state=RunningModel(2, 3, 2, 3), run_state="state", steering=SAID),
+        Entered(),
+        CallModel(TURN, MESSAGES, "state", (), ("now", "and this")),
+    ),
+    Reacts(
         "call_the_model__makes_the_last_call_that_is_allowed",
         RUN,
         view(TurnView, state=RunningModel(2, 3, 1), options=LIMITED),
@@ -229,24 +270,7 @@ MODEL_CALLS = (
         RUN,
         view(TurnView, state=RunningModel(2, 3, 2), options=LIMITED, tool_calls=ENDED[1:]),
         Entered(),
-        StepDecision(
-            commit=Commit(
-                writes=(
-                    SetState(
-                        WaitingForUserMessage(
-                            2,
-                            3,
-                            TurnFailed(
-                                "the turn made 2 model calls without a final answer;"
-                                " max_model_calls_per_turn is 2"
-                            ),
-                        )
-                    ),
-                    ClearTurn(),
-                )
-            ),
-            next=GoTo((AwaitUserMessage(),)),
-        ),
+        ends("the turn made 2 model calls without a final answer; max_model_calls_per_turn is 2"),
     ),
 )
 
@@ -361,6 +385,24 @@ FAN_OUTS = (
         ),
     ),
     Reacts(
+        "fan_out_tool_calls__keeps_count_of_the_steering_taken",
+        RUN,
+        view(TurnView, state=RunningModel(2, 3, 2, 3), run_state="old", steering=SAID),
+        requests(call("a")),
+        StepDecision(
+            commit=Commit(
+                writes=(
+                    SetState(RunningTools(2, 3, 3, 3)),
+                    SetUsage(SUM),
+                    SetRunState("state"),
+                    PutToolCall(Runnable(call("a"))),
+                ),
+                events=told(UsageRecorded(USED, SUM), announced(call("a"))),
+            ),
+            next=GoTo((CallTool(TURN, ToolCallId("a")), ResumeTurn(TURN, 1))),
+        ),
+    ),
+    Reacts(
         "fan_out_tool_calls__cleans_names_ids_and_arguments",
         RUN,
         view(TurnView),
@@ -445,50 +487,74 @@ FAN_OUTS_WITHIN_BOUNDS = (
         RUN,
         view(TurnView, options=TIGHT),
         requests(call("a", arguments="1234"), call("b", order=1, arguments="123")),
-        StepDecision(
-            commit=Commit(
-                writes=(
-                    SetState(
-                        WaitingForUserMessage(
-                            2,
-                            3,
-                            TurnFailed(
-                                "the model's 2 tool calls have 7 bytes of arguments;"
-                                " max_response_argument_bytes is 6"
-                            ),
-                        )
-                    ),
-                    ClearTurn(),
-                )
-            ),
-            next=GoTo((AwaitUserMessage(),)),
+        ends(
+            "the model's 2 tool calls have 7 bytes of arguments; max_response_argument_bytes is 6",
+            SetUsage(SUM),
+        ),
+    ),
+    Reacts(
+        "fan_out_tool_calls__fails_a_turn_with_more_questions_than_can_wait",
+        RUN,
+        view(TurnView),
+        requests(*(call(f"c{n}", order=n, requires_approval=True) for n in range(101))),
+        ends(
+            "101 tool calls of one model response need approval; at most 100 can wait at a time",
+            SetUsage(SUM),
         ),
     ),
 )
 
+PENDING = tuple(
+    PendingSteering(
+        f"channel-{text}", SteeringMessage(AgentUserMessage(text, f"id of {text}"), rejects)
+    )
+    for text, rejects in (("now", True), ("and this", False))
+)
 RESUMPTIONS = (
     Waits(
         "wait_for_results__waits_for_as_many_as_it_was_told",
         ResumeTurn(TURN, 3),
-        view(TurnRecordsView, state=USING_TOOLS),
+        view(ResumeView, state=USING_TOOLS),
         WaitDecision(wait=ForToolResults(3)),
     ),
     Reacts(
         "resume_turn__calls_the_model_when_every_record_is_final",
         ResumeTurn(TURN, 2),
-        view(TurnRecordsView, state=RunningTools(2, 3, 4), tool_calls=ENDED),
+        view(ResumeView, state=RunningTools(2, 3, 4), tool_calls=ENDED),
         ToolResultsArrived(),
         StepDecision(
             commit=Commit(writes=(SetState(RunningModel(2, 3, 4)),)), next=GoTo((RUN,))
         ),
     ),
     Reacts(
-        "resume_turn__waits_again_for_those_that_are_open",
+        "resume_turn__takes_what_the_user_said_meanwhile_in_order",
+        ResumeTurn(TURN, 2),
+        view(
+            ResumeView,
+            state=RunningTools(2, 3, 2, 1),
+            tool_calls=ENDED,
+            pending_steering=PENDING,
+        ),
+        ToolResultsArrived(),
+        StepDecision(
+            commit=Commit(
+                writes=(
+                    SetState(RunningModel(2, 3, 2, 3)),
+                    TakeSteering(("channel-now", "channel-and this"), 1, SAID[1:]),
+                ),
+                events=told(SteeringTaken(2)),
+            ),
+            next=GoTo((RUN,)),
+        ),
+    ),
+    Reacts(
+        "resume_turn__waits_again_for_those_that_are_open_and_takes_no_steering",
         ResumeTurn(TURN, 4),
         view(
-            TurnRecordsView,
+            ResumeView,
             state=USING_TOOLS,
             tool_calls=(*ENDED, Runnable(SINGLE), AwaitingApproval(ASKED)),
+            pending_steering=PENDING,
         ),
         ToolResultsArrived(),
         StepDecision(next=GoTo((ResumeTurn(TURN, 2),))),
@@ -498,6 +564,7 @@ RESUMPTIONS = (
 CASES: tuple[Case, ...] = (
     *STARTS,
     *BEGINNINGS,
+    *STEERED_BEGINNINGS,
     *ENDS,
     *MODEL_CALLS,
     *COMPLETIONS,
@@ -621,7 +688,7 @@ def test_complete_turn__refuses_an_item_that_cannot_be_stored_as_it_is() -> None
         ),
         (
             ResumeTurn(TURN, 1),
-            view(TurnRecordsView, state=CALLING),
+            view(ResumeView, state=CALLING),
             ToolResultsArrived(),
             "turn-2 resumes while the session's state is RunningModel",
         ),
