@@ -32,8 +32,10 @@ def test_quickstart__asks_for_the_refund_and_answers(tmp_path: Path) -> None:
         0,
         [
             'approving refund_order {"order_id":"a"}',
-            '{"find_order":"order a was delivered","refund_order":"refunded order a under key'
-            ' order-session-7/turn-1/pyd_ai_tool_call_id__refund_order"}',
+            (
+                '{"find_order":"order a was delivered","refund_order":"refunded order a under key'
+                ' order-session-7/turn-1/pyd_ai_tool_call_id__refund_order"}'
+            ),
         ],
     ), ran.stderr
 
