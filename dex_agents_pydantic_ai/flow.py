@@ -24,6 +24,7 @@ class SessionLimits(TypedDict, total=False):
     max_tool_output_bytes: int
     max_user_message_bytes: int
     max_response_argument_bytes: int
+    fence_single_attempt_tools: bool
     event_stream_capacity_bytes: int
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from attrs import frozen
 from pydantic import ConfigDict, TypeAdapter
@@ -16,6 +17,7 @@ from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
+    ToolCallPart,
     ToolReturnPart,
     UserContent,
     UserPromptPart,
@@ -23,7 +25,7 @@ from pydantic_ai.messages import (
 from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
-from dex_agents_model import AgentMessage, FrameworkMessage, MessageRole
+from dex_agents_model import AgentMessage, FrameworkMessage, MessageRole, TurnId
 from dex_agents_model.text import clean_text
 
 from .cleaning import clean_dumped_messages
@@ -95,44 +97,85 @@ def to_stored(message: ModelMessage) -> FrameworkMessage:
     return FrameworkMessage(
         role=MessageRole.TOOL if returns else MessageRole.USER,
         framework_item=item,
+        text=_words(message),
         tool_call_id=None if only_return is None else only_return.tool_call_id,
         tool_name=None if only_return is None else only_return.tool_name,
     )
 
 
-def turn_to_stored(messages: Sequence[ModelMessage]) -> tuple[FrameworkMessage, ...]:
-    """A completed turn as stored messages, without what the session has stored already.
+def _words(request: ModelRequest) -> str | None:
+    """What the user said in a request that holds nothing else."""
+    if not _prompts_alone(request):
+        return None
+    texts: list[str] = []
+    for part in request.parts:
+        if isinstance(part, UserPromptPart):
+            content = [part.content] if isinstance(part.content, str) else part.content
+            texts += [text for text in content if isinstance(text, str)]
+    return clean_text("\n\n".join(texts)) if texts else None
 
-    The opening request is left out when it holds the user's prompt and nothing else.
+
+def turn_to_stored(messages: Sequence[ModelMessage]) -> tuple[FrameworkMessage, ...]:
+    """A turn as stored messages, without what the session has stored already.
+
+    The opening request is left out when it holds the user's prompt and nothing else. What the user
+    said beside tool results becomes a message of its own, which shows it; Pydantic AI joins the two
+    again.
     """
-    opening = messages[0] if messages else None
-    repeats_user_message = (
-        isinstance(opening, ModelRequest)
-        and len(opening.parts) == 1
-        and isinstance(opening.parts[0], UserPromptPart)
-    )
-    return tuple(to_stored(message) for message in messages[repeats_user_message:])
+    if not messages:
+        return ()
+    opening, *others = messages
+    first = () if _prompts_alone(opening) else (to_stored(opening),)
+    return (*first, *(to_stored(part) for message in others for part in _with_words_apart(message)))
+
+
+def _prompts_alone(message: ModelMessage) -> bool:
+    return all(isinstance(part, UserPromptPart) for part in message.parts)
+
+
+def _with_words_apart(message: ModelMessage) -> list[ModelMessage]:
+    if not isinstance(message, ModelRequest):
+        return [message]
+    words = [part for part in message.parts if isinstance(part, UserPromptPart)]
+    others = [part for part in message.parts if not isinstance(part, UserPromptPart)]
+    return [replace(message, parts=parts) for parts in (others, words) if parts]
 
 
 def earlier_turns(messages: Sequence[AgentMessage]) -> list[ModelMessage]:
-    """What the model is replayed of the turns before. ``messages`` are theirs alone, in order."""
+    """What the model is replayed of the turns before. ``messages`` are theirs alone, in order.
+
+    An opening request that was kept stands for the user message before it.
+    """
+    loaded = [from_stored(message) for message in messages]
     replayed: list[ModelMessage] = []
+    turn_id = None
     for index, message in enumerate(messages):
-        following = messages[index + 1] if index + 1 < len(messages) else None
-        if following is not None and _opens_turn_of(message, following):
+        begins_turn, turn_id = message.turn_id != turn_id, message.turn_id
+        following = messages[index + 1 : index + 2]
+        if begins_turn and following and _is_opening(following[0], loaded[index + 1], turn_id):
             continue
-        replayed.append(from_stored(message))
+        replayed.append(loaded[index])
     return replayed
 
 
-def _opens_turn_of(user_message: AgentMessage, following: AgentMessage) -> bool:
-    """Whether ``following`` is the opening request that holds ``user_message`` and more."""
+def _is_opening(stored: AgentMessage, message: ModelMessage, turn_id: TurnId) -> bool:
+    """Whether the second message of a turn is the request with the user's prompt and more."""
     return (
-        user_message.role is following.role is MessageRole.USER
-        and user_message.turn_id == following.turn_id
-        and user_message.text is not None
-        and following.text is None
+        stored.turn_id == turn_id
+        and stored.role is MessageRole.USER
+        and stored.text is None
+        and any(isinstance(part, UserPromptPart) for part in message.parts)
     )
+
+
+def tool_calls_of(messages: Sequence[ModelMessage]) -> list[ToolCallPart]:
+    """Every tool call that the model made in these messages, in order."""
+    return [
+        call
+        for message in messages
+        if isinstance(message, ModelResponse)
+        for call in message.tool_calls
+    ]
 
 
 def from_stored(message: AgentMessage) -> ModelMessage:

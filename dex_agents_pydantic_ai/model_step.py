@@ -17,7 +17,6 @@ from pydantic_ai.capabilities import ReinjectSystemPrompt
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
-    ModelResponse,
     ToolCallPart,
     ToolReturnPart,
 )
@@ -37,11 +36,12 @@ from dex_agents_model import (
     ToolPolicy,
     TurnCompleted,
 )
+from dex_agents_model.text import clean_text
 
 from . import private
 from .deferral import ModelStepCapability, effect_hint
 from .errors import ModelStepFailed, describe
-from .history import RunState, earlier_turns, turn_to_stored, user_prompt
+from .history import RunState, earlier_turns, tool_calls_of, turn_to_stored, user_prompt
 from .resume import deferred_results
 
 # One of its own: under its default ID this copy would replace the agent's own.
@@ -71,11 +71,12 @@ class ModelStep:
         if turn.framework_run_state is not None:
             state = RunState.from_json(turn.framework_run_state)
             results = deferred_results(state, turn.tool_calls)
+        prompt = _said_meanwhile(turn) if state else user_prompt(user_message)
         before = () if state is None else state.messages
         history = [*earlier_turns(turn.messages[:-1]), *before]
         try:
             result = await self.agent.run(
-                None if state else user_prompt(user_message),
+                prompt,
                 message_history=history or None,
                 deferred_tool_results=results,
                 model=self.model,
@@ -133,6 +134,12 @@ def _message_of_user(turn: AgentTurnContext) -> AgentMessage:
     return last
 
 
+def _said_meanwhile(turn: AgentTurnContext) -> str | list[str] | None:
+    """What stands beside the tools' results in the model's input."""
+    texts = [clean_text(text) for text in turn.steering_messages]
+    return texts[0] if len(texts) == 1 else texts or None
+
+
 def _deferred(
     call: ToolCallPart, definition: ToolDefinition, turn: AgentTurnContext
 ) -> DeferredToolCall:
@@ -180,7 +187,7 @@ def _check_answers(
             f"the agent answered the tool calls {inline} itself, so no Step ran them;"
             " remove the capability that answers deferred tool calls"
         )
-    asked = {call.tool_call_id for call in _tool_calls(new)}
+    asked = {call.tool_call_id for call in tool_calls_of(new)}
     answered = {part.tool_call_id for part in returns}
     lost = sorted(asked - answered - settled - {call.tool_call_id for call in pending})
     if lost:
@@ -196,21 +203,12 @@ def _check_ids(messages: Sequence[ModelMessage]) -> None:
     Raises:
         ModelStepFailed: the model used an ID twice.
     """
-    seen = Counter(call.tool_call_id for call in _tool_calls(messages))
+    seen = Counter(call.tool_call_id for call in tool_calls_of(messages))
     repeated = sorted(call_id for call_id, times in seen.items() if times > 1)
     if repeated:
         raise ModelStepFailed(
             f"the model used the tool call IDs {repeated} more than once in one turn"
         )
-
-
-def _tool_calls(messages: Sequence[ModelMessage]) -> list[ToolCallPart]:
-    return [
-        call
-        for message in messages
-        if isinstance(message, ModelResponse)
-        for call in message.tool_calls
-    ]
 
 
 def _request_parts(messages: Sequence[ModelMessage]) -> list[object]:

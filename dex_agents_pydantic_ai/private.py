@@ -15,9 +15,8 @@ from pydantic_ai.capabilities import Hooks
 _OWN_TIMEOUT: Final = re.compile(r"Timed out after \S+ seconds\.")
 _DURABLE_PACKAGE: Final = "pydantic_ai.durable_exec"
 
-# JSON-RPC codes of an MCP request whose answer never came.
-_MCP_REQUEST_TIMEOUT: Final = 408
-_MCP_CONNECTION_CLOSED: Final = -32000
+# Error codes of an MCP request whose answer never came: closed, timed out, timed out before MCP's SDK 2.
+_MCP_UNANSWERED: Final = frozenset({-32000, -32001, 408})
 
 
 def innermost(agent: AbstractAgent[Any, Any]) -> Agent[Any, Any]:
@@ -76,4 +75,4 @@ def _leaves(error: BaseException | None) -> list[BaseException]:
 def _is_unanswered_mcp_request(error: BaseException) -> bool:
     """MCP errors are told by their shape: the package that defines them is an extra."""
     code = getattr(getattr(error, "error", None), "code", None)
-    return code in (_MCP_REQUEST_TIMEOUT, _MCP_CONNECTION_CLOSED)
+    return code in _MCP_UNANSWERED

@@ -3,55 +3,88 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pydantic_ai import DeferredToolResults, ToolDenied, ToolReturn
 from pydantic_ai.exceptions import ToolFailed
-from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ToolCallPart, ToolReturnPart
 
 from dex_agents_model import AgentToolCall, ToolCallId, describe_tool_call_outcome
 from dex_agents_model.calls import FinalCall, Rejected, Succeeded
 
 from .cleaning import clean_json
 from .errors import ModelStepFailed
-from .history import RunState
+from .history import RunState, tool_calls_of
 
 
 def deferred_results(
     state: RunState, records: Mapping[ToolCallId, AgentToolCall]
 ) -> DeferredToolResults:
-    """One result for each call that waits in ``state``.
+    """One result for each call that waits in ``state``, to go on with the turn.
 
     Raises:
         ModelStepFailed: a call has no final record.
     """
-    parts = {
-        call.tool_call_id: call
-        for message in state.messages
-        if isinstance(message, ModelResponse)
-        for call in message.tool_calls
-    }
     results = DeferredToolResults()
-    for call_id in state.call_ids:
-        record = records.get(ToolCallId(call_id))
+    for part, record in _waiting(state, records):
         match record:
-            case Rejected(rejection_message=reason):
+            case Rejected():
                 # Among the approvals for every kind of tool: elsewhere it would count as a success.
-                results.approvals[call_id] = ToolDenied(reason)
-            case Succeeded(output=output):
-                results.calls[call_id] = _tool_return(parts[call_id], output)
-            case _ if isinstance(record, FinalCall):
-                results.calls[call_id] = ToolFailed(describe_tool_call_outcome(record))
+                results.approvals[part.tool_call_id] = ToolDenied(
+                    describe_tool_call_outcome(record)
+                )
+            case Succeeded():
+                results.calls[part.tool_call_id] = ToolReturn(_content(part, record))
             case _:
-                raise ModelStepFailed(f"tool call {call_id} has no final record to resume with")
+                results.calls[part.tool_call_id] = ToolFailed(describe_tool_call_outcome(record))
     return results
 
 
-def _tool_return(call: ToolCallPart, output: str) -> ToolReturn[object]:
+def answered_messages(
+    state: RunState, records: Mapping[ToolCallId, AgentToolCall]
+) -> tuple[ModelMessage, ...]:
+    """The messages of ``state`` with one result for each call that waits in it, to end the turn there.
+
+    Raises:
+        ModelStepFailed: a call has no final record.
+    """
+    returns = [_return_part(part, record) for part, record in _waiting(state, records)]
+    return (*state.messages, ModelRequest(parts=returns))
+
+
+def _waiting(
+    state: RunState, records: Mapping[ToolCallId, AgentToolCall]
+) -> Iterator[tuple[ToolCallPart, FinalCall]]:
+    parts = {call.tool_call_id: call for call in tool_calls_of(state.messages)}
+    for call_id in state.call_ids:
+        record = records.get(ToolCallId(call_id))
+        if not isinstance(record, FinalCall):
+            raise ModelStepFailed(f"tool call {call_id} has no final record to go on with")
+        yield parts[call_id], record
+
+
+def _return_part(call: ToolCallPart, record: FinalCall) -> ToolReturnPart:
+    part = ToolReturnPart(
+        tool_name=call.tool_name,
+        tool_call_id=call.tool_call_id,
+        content=_content(call, record),
+        tool_kind=call.tool_kind,
+    )
+    match record:
+        case Succeeded():
+            return ToolReturnPart.narrow_type(part)
+        case Rejected():
+            part.outcome = "denied"
+        case _:
+            part.outcome = "failed"
+    return part
+
+
+def _content(call: ToolCallPart, record: FinalCall) -> object:
     """Typed results, such as those of a tool search, are JSON that Pydantic AI reads again."""
-    if call.tool_kind is None:
-        return ToolReturn(output)
-    try:
-        return ToolReturn(clean_json(json.loads(output)))
-    except ValueError:  # cut to the session's limit
-        return ToolReturn(output)
+    if call.tool_kind is not None and isinstance(record, Succeeded):
+        try:
+            return clean_json(json.loads(record.output))
+        except ValueError:
+            pass  # cut to the session's limit: it is shown as text
+    return describe_tool_call_outcome(record)

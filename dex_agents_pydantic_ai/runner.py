@@ -22,6 +22,7 @@ from dex_agents_model import (
     SessionId,
     ToolExecutionResult,
 )
+from dex_agents_model.runner import UnfinishedTurn
 
 from . import history
 from .deferral import ModelStepCapability
@@ -29,6 +30,7 @@ from .errors import ModelStepFailed, ToolStepFailed, describe
 from .model_step import ModelStep
 from .providers import describe_model_calls
 from .refusals import refuse_unsuitable
+from .resume import answered_messages
 from .tool_step import ToolStep
 
 DepsT = TypeVar("DepsT")
@@ -97,6 +99,16 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
             raise ToolStepFailed(f"deps_factory raised {describe(error)}") from error
         step = ToolStep(self._agent, self._model, deps, _conversation_id(call.flow_id))
         return await step.run(call)
+
+    def build_unfinished_turn_messages(
+        self, turn: UnfinishedTurn
+    ) -> tuple[FrameworkMessage, ...] | None:
+        """The turn's items up to the results of its latest tool calls; None when it has no readable ones."""
+        try:
+            state = history.RunState.from_json(turn.framework_run_state)
+            return history.turn_to_stored(answered_messages(state, turn.tool_calls))
+        except ModelStepFailed:
+            return None
 
     async def _deps(self, session: SessionId) -> DepsT:
         if self._deps_factory is None:

@@ -170,17 +170,22 @@ class Session:
     run_state: str | None = None
     turn: TurnId = TurnId.of(1)
     events: RecordingEvents = field(factory=RecordingEvents)
+    steering: tuple[str, ...] = ()
     _turns: itertools.count[int] = field(factory=lambda: itertools.count(1))
 
     def speak(self, text: str) -> None:
         """The user begins a turn."""
         self.turn = TurnId.of(next(self._turns))
-        self.run_state, self.records = None, {}
+        self.run_state, self.records, self.steering = None, {}, ()
         self._store([self.runner.build_user_message(text)])
 
     def fail_turn(self, note: str) -> None:
         """The turn ends without an answer; its tools are told to the next one in a note."""
         self._store([self.runner.build_user_message(note)])
+
+    def keep(self, messages: Sequence[FrameworkMessage]) -> None:
+        """The turn ends without an answer; these items of it are kept."""
+        self._store(messages)
 
     async def call_model(self) -> TurnCompleted | ToolCallsRequested:
         outcome = await self.runner.run_model_step(self.context())
@@ -194,8 +199,12 @@ class Session:
         self.speak(text)
         return await self.call_model()
 
-    async def resume(self, *records: AgentToolCall) -> TurnCompleted | ToolCallsRequested:
+    async def resume(
+        self, *records: AgentToolCall, steering: tuple[str, ...] = ()
+    ) -> TurnCompleted | ToolCallsRequested:
+        """The turn goes on: its tools have ended, and the user may have said something meanwhile."""
         self.records.update({record.tool_call_id: record for record in records})
+        self.steering = steering
         return await self.call_model()
 
     def context(self) -> AgentTurnContext:
@@ -206,6 +215,7 @@ class Session:
             messages=tuple(self.messages),
             framework_run_state=self.run_state,
             tool_calls=self.records,
+            steering_messages=self.steering,
             options=self.options,
             events=self.events,
             heartbeat=heartbeat,

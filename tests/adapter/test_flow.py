@@ -35,6 +35,7 @@ def test_session_flow__passes_every_option_on() -> None:
         max_tool_output_bytes=1000,
         max_user_message_bytes=2000,
         max_response_argument_bytes=3000,
+        fence_single_attempt_tools=False,
         event_stream_capacity_bytes=4000,
     )
 
@@ -46,6 +47,7 @@ def test_session_flow__passes_every_option_on() -> None:
         max_tool_output_bytes=1000,
         max_user_message_bytes=2000,
         max_response_argument_bytes=3000,
+        fence_single_attempt_tools=False,
         event_stream_capacity_bytes=4000,
     )
 

@@ -35,6 +35,7 @@ from dex_agents_pydantic_ai.errors import ModelStepFailed
 from dex_agents_pydantic_ai.history import (
     RunState,
     build_user_message,
+    earlier_turns,
     from_stored,
     to_stored,
     user_prompt,
@@ -101,7 +102,7 @@ def contents(
             *("tool", None, None, None),
         ),
         (ModelRequest([SystemPromptPart("be nice")]), "user", None, None, None),
-        (ModelRequest([UserPromptPart("hi")]), "user", None, None, None),
+        (ModelRequest([UserPromptPart("hi")]), "user", "hi", None, None),
     ],
 )
 def test_to_stored__shows_a_message_as_the_table_says(
@@ -152,6 +153,45 @@ def test_user_prompt__refuses_a_message_without_one() -> None:
 
     with pytest.raises(ModelStepFailed, match="message 3 of the session holds no user prompt"):
         user_prompt(stored_as(item))
+
+
+# --- what is replayed ------------------------------------------------------------------------
+
+
+def stored_turn(number: int, *messages: FrameworkMessage) -> list[AgentMessage]:
+    return [
+        AgentMessage(index, TurnId.of(number), message.role, message.framework_item, message.text)
+        for index, message in enumerate(messages, start=1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stored", "replayed"),
+    [
+        ([ModelRequest([SystemPromptPart("SYS"), UserPromptPart("hi")])], [["SYS", "hi"]]),
+        ([ModelRequest([SystemPromptPart("SYS")])], [["hi"], ["SYS"]]),
+        ([ModelResponse([TextPart("yes")])], [["hi"], ["yes"]]),
+        ([], [["hi"]]),
+        (
+            [
+                ModelResponse([TextPart("yes")]),
+                ModelRequest([UserPromptPart("go on")]),
+                ModelRequest([SystemPromptPart("SYS"), UserPromptPart("hi")]),
+            ],
+            [["hi"], ["yes"], ["go on"], ["SYS", "hi"]],
+        ),
+    ],
+    ids=["opening", "no prompt in it", "answer", "nothing", "later in the turn"],
+)
+def test_earlier_turns__lets_only_an_opening_request_stand_for_the_user_message(
+    stored: list[ModelMessage], replayed: list[list[str]]
+) -> None:
+    turn = stored_turn(1, build_user_message("hi"), *map(to_stored, stored))
+
+    assert [
+        [getattr(part, "content", None) for part in message.parts]
+        for message in earlier_turns([*turn, *stored_turn(2, build_user_message("more"))])
+    ] == [*replayed, ["more"]]
 
 
 # --- the run state ---------------------------------------------------------------------------

@@ -140,6 +140,7 @@ def caused_by(cause: BaseException | None) -> ModelRetry:
     [
         (McpLikeError(408), True),
         (McpLikeError(-32000), True),
+        (McpLikeError(-32001), True),
         (ExceptionGroup("", [ExceptionGroup("", [McpLikeError(408)])]), True),
         (McpLikeError(-32602), False),
         (ValueError("bad"), False),

@@ -7,7 +7,13 @@ from typing import Any
 import attrs
 import pytest
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, ToolSearchReturnPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ToolReturnPart,
+    ToolSearchReturnPart,
+    UserPromptPart,
+)
 
 from dex_agents_model import (
     OUTCOME_UNKNOWN_TOOL_RESULT,
@@ -15,8 +21,10 @@ from dex_agents_model import (
     ToolCallsRequested,
     ToolEffect,
     TurnCompleted,
+    describe_tool_call_outcome,
 )
-from dex_agents_model.calls import Runnable
+from dex_agents_model.calls import Cancelled, Runnable
+from dex_agents_model.runner import KeepsUnfinishedTurns, UnfinishedTurn
 from dex_agents_pydantic_ai import PydanticAIRunner
 from dex_agents_pydantic_ai.errors import ModelStepFailed
 
@@ -142,10 +150,10 @@ async def test_resume__refuses_a_call_without_a_final_record() -> None:
     played = Session(PydanticAIRunner(agent_with_find(), model=model))
     await played.ask("hi")
 
-    with pytest.raises(ModelStepFailed, match="tool call a has no final record"):
+    with pytest.raises(ModelStepFailed, match="tool call a has no final record to go on with"):
         await played.resume(Runnable(requested("a")))
     played.records.clear()
-    with pytest.raises(ModelStepFailed, match="tool call a has no final record"):
+    with pytest.raises(ModelStepFailed, match="tool call a has no final record to go on with"):
         await played.resume()
 
 
@@ -156,6 +164,158 @@ async def test_resume__refuses_a_run_state_that_it_did_not_write() -> None:
 
     with pytest.raises(ModelStepFailed, match="run state of the turn cannot be read"):
         await played.call_model()
+
+
+# --- the user speaks meanwhile ---------------------------------------------------------------
+
+
+def said(messages: list[ModelMessage]) -> list[object]:
+    """Everything that a user said in a model's input."""
+    return [
+        part.content
+        for message in messages
+        for part in message.parts
+        if isinstance(part, UserPromptPart)
+    ]
+
+
+async def test_steering__stands_beside_the_results_and_enters_history_once() -> None:
+    model = ScriptedModel(
+        tool_calls(("find", '{"x":1}', "a")),
+        tool_calls(("find", '{"x":2}', "b")),
+        ["done"],
+        ["bye"],
+    )
+    played = Session(PydanticAIRunner(agent_with_find(), model=model))
+
+    await played.ask("hi")
+    await played.resume(succeeded("a", "1"), steering=("Make it quick.",))
+    await played.resume(succeeded("b", "2"))
+    await played.ask("thanks")
+
+    assert returns(model.received[1]) == [("a", "success", "1")]
+    assert [said(sent) for sent in model.received] == [
+        ["hi"],
+        ["hi", "Make it quick."],
+        ["hi", "Make it quick."],
+        ["hi", "Make it quick.", "thanks"],
+    ]
+    assert [(message.role.value, message.text) for message in played.messages] == [
+        ("user", "hi"),
+        ("user", None),
+        ("assistant", None),
+        ("tool", None),
+        ("user", "Make it quick."),
+        ("assistant", None),
+        ("tool", None),
+        ("assistant", "done"),
+        ("user", "thanks"),
+        ("assistant", "bye"),
+    ]
+
+
+async def test_steering__keeps_several_messages_in_order() -> None:
+    model = ScriptedModel(tool_calls(("find", '{"x":1}', "a")), ["done"])
+    played = Session(PydanticAIRunner(agent_with_find(), model=model))
+
+    await played.ask("hi")
+    await played.resume(rejected("a", "superseded"), steering=("Stop.", "Tell me \ud800 first."))
+
+    assert said(model.received[1]) == ["hi", ["Stop.", "Tell me \ufffd first."]]
+    assert played.messages[4].text == "Stop.\n\nTell me \ufffd first."
+
+
+# --- a turn without an answer ----------------------------------------------------------------
+
+
+def unfinished(played: Session, *records: AgentToolCall) -> UnfinishedTurn:
+    assert played.run_state is not None
+    return UnfinishedTurn(
+        flow_id=played.flow_id,
+        turn_id=played.turn,
+        framework_run_state=played.run_state,
+        tool_calls={record.tool_call_id: record for record in records},
+    )
+
+
+async def test_unfinished_turn__keeps_its_items_with_a_result_for_every_call() -> None:
+    model = ScriptedModel(
+        ["let me see", *tool_calls(*[("find", '{"x":1}', call_id) for call_id in "abcde"])], ["ok"]
+    )
+    runner = PydanticAIRunner(agent_with_find(), model=model)
+    played = Session(runner)
+    await played.ask("hi")
+
+    kept = runner.build_unfinished_turn_messages(
+        unfinished(
+            played,
+            succeeded("a", "found"),
+            rejected("b", "Not today."),
+            failed("c", "broken"),
+            unknown("d"),
+            Cancelled(requested("e")),
+        )
+    )
+    assert kept is not None
+    played.keep(kept)
+    await played.ask("and now?")
+
+    results = [
+        (part.tool_call_id, part.outcome, part.content)
+        for message in model.received[1]
+        for part in message.parts
+        if isinstance(part, ToolReturnPart)
+    ]
+    assert results == [
+        ("a", "success", "found"),
+        ("b", "denied", "Not today."),
+        ("c", "failed", "The tool call failed: broken"),
+        ("d", "failed", OUTCOME_UNKNOWN_TOOL_RESULT),
+        ("e", "failed", describe_tool_call_outcome(Cancelled(requested("e")))),
+    ]
+    assert said(model.received[1]) == ["hi", "and now?"]
+    assert [(message.role.value, message.text) for message in played.messages] == [
+        *(("user", "hi"), ("user", None), ("assistant", "let me see"), ("tool", None)),
+        *(("user", "and now?"), ("assistant", "ok")),
+    ]
+
+
+async def test_unfinished_turn__keeps_the_answers_that_other_calls_got_already() -> None:
+    model = ScriptedModel(
+        tool_calls(("find", '{"x":"bad"}', "a"), ("find", '{"x":1}', "b")), ["ok"]
+    )
+    runner = PydanticAIRunner(agent_with_find(), model=model)
+    played = Session(runner)
+    await played.ask("hi")
+
+    kept = runner.build_unfinished_turn_messages(unfinished(played, succeeded("b", "found")))
+    assert kept is not None
+    played.keep(kept)
+    await played.ask("and now?")
+
+    answered = [
+        (part.tool_call_id, part.outcome)
+        for message in model.received[1]
+        for part in message.parts
+        if isinstance(part, ToolReturnPart)
+    ]
+    assert answered == [("a", "retried"), ("b", "success")]
+
+
+async def test_unfinished_turn__is_left_to_a_note_when_it_cannot_be_read() -> None:
+    runner = PydanticAIRunner(
+        agent_with_find(), model=ScriptedModel(tool_calls(("find", '{"x":1}', "a")))
+    )
+    played = Session(runner)
+    await played.ask("hi")
+
+    assert runner.build_unfinished_turn_messages(unfinished(played)) is None
+    played.run_state = "nonsense"
+    assert runner.build_unfinished_turn_messages(unfinished(played)) is None
+
+
+def test_unfinished_turn__is_part_of_the_runner() -> None:
+    assert isinstance(PydanticAIRunner(Agent()), KeepsUnfinishedTurns)
 
 
 # --- tools that are found by searching -------------------------------------------------------
