@@ -40,7 +40,7 @@ async def read_step_history(server_address: str, flow_id: str) -> tuple[StepHist
     """
     options = (("grpc.max_receive_message_length", -1),)
     async with grpc.aio.insecure_channel(server_address, options=options) as channel:
-        service = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated
+        service = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
         entries: list[StepHistoryEntry] = []
         request = pb.GetHistoryEventsRequest(flow_id=flow_id)
         while True:

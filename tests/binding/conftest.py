@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
+import dex
 import pytest
 import pytest_asyncio
 from attrs import field, frozen
@@ -22,6 +23,7 @@ from dex_agents_dex.testing.plugin import (
 
 from .conversation import Conversation
 from .flows import IMPATIENT, SCRIPTED, STATE_DIR_VARIABLE, build_flows
+from .staging import Laboratory
 
 __all__ = ["file_gate", "invocation_log", "open_agent_test_stack"]
 
@@ -87,6 +89,14 @@ def conversation(new_conversation: Callable[[str], Conversation]) -> Conversatio
 def impatient_conversation(new_conversation: Callable[[str], Conversation]) -> Conversation:
     """A session whose approvals expire after a second, not started yet."""
     return new_conversation(IMPATIENT)
+
+
+@pytest.fixture
+def laboratory(served: Served, tmp_path: Path) -> Iterator[Laboratory]:
+    """Runs single Steps on the shared server."""
+    cache = dex.open_blob_cache(dex.BlobCacheConfig(str(tmp_path), 64 * 1024 * 1024))
+    yield Laboratory(served.server_address, cache)
+    cache.close()
 
 
 @frozen

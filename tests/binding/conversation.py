@@ -86,8 +86,8 @@ class Conversation:
             if not page.has_more:
                 return read
 
-    async def events_through(self, last: AgentEventType, count: int = 1) -> list[AgentEvent]:
-        """The session's events from its first to the ``count``-th of the type ``last``."""
+    async def events_through(self, last: AgentEventType) -> list[AgentEvent]:
+        """The session's events from its first to the first of the type ``last``."""
         events: list[AgentEvent] = []
         token = ""
         while True:
@@ -97,7 +97,7 @@ class Conversation:
             assert read is not None, f"no {last} came behind {events}"
             events.append(read.event)
             token = read.resume_token
-            if [event.type for event in events].count(last) == count:
+            if read.event.type is last:
                 return events
 
     async def answer(self, question: AgentInterrupt, **how: Any) -> bool:

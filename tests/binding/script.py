@@ -46,8 +46,6 @@ class Reply:
     gate: str | None = None
     deltas: tuple[str, ...] = ()
     delta_from_thread: str | None = None
-    late_delta: str | None = None
-    """Written once the gate ``late`` is released, which is after the call has returned."""
     crash: str | None = None
     crashes_until_attempt: int = 3
     """The last attempt at which ``crash`` is raised."""

@@ -23,7 +23,7 @@ from dex_agents_model import (
 )
 from dex_agents_model.calls import FinalCall
 
-from .script import Call, Reply, Script
+from .script import Call, Script
 
 ONE_CALL = AgentUsage(requests=1, input_tokens=10, output_tokens=2)
 
@@ -43,7 +43,6 @@ class ScriptedRunner:
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
-        self._late: set[asyncio.Task[None]] = set()
 
     def build_user_message(self, text: str) -> FrameworkMessage:
         item = json.dumps({"user": text})
@@ -56,7 +55,10 @@ class ScriptedRunner:
         key = f"{turn.flow_id}/{turn.turn_id}/{number}"
         invocations_in(self._state_dir).record("model", key=key, attempt=turn.attempt)
         await self._hold(turn.flow_id, reply.gate)
-        await self._write_events(turn, reply)
+        for delta in reply.deltas:
+            turn.events.write_text_delta(delta)
+        if reply.delta_from_thread is not None:
+            await asyncio.to_thread(turn.events.write_text_delta, reply.delta_from_thread)
         if reply.crash is not None and turn.attempt <= reply.crashes_until_attempt:
             raise ConnectionError(reply.crash)
         if reply.calls:
@@ -88,21 +90,6 @@ class ScriptedRunner:
             gate = gate_of(self._state_dir, session_id, name)
             gate.mark_reached()
             await gate.wait_for_release()
-
-    async def _write_events(self, turn: AgentTurnContext, reply: Reply) -> None:
-        for delta in reply.deltas:
-            turn.events.write_text_delta(delta)
-        if reply.delta_from_thread is not None:
-            await asyncio.to_thread(turn.events.write_text_delta, reply.delta_from_thread)
-        if reply.late_delta is not None:
-            late = asyncio.create_task(self._write_late(turn, reply.late_delta))
-            self._late.add(late)
-            late.add_done_callback(self._late.discard)
-
-    async def _write_late(self, turn: AgentTurnContext, delta: str) -> None:
-        await self._hold(turn.flow_id, "late")
-        turn.events.write_text_delta(delta)
-        gate_of(self._state_dir, turn.flow_id, "late was written").mark_reached()
 
 
 def _deferred(call: Call, turn: AgentTurnContext) -> DeferredToolCall:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import dex
-from attrs import frozen
+from attrs import field, frozen
 
 from dex_agents_dex.codec import codec_registry
 from dex_agents_dex.engine_clock import EngineClock
@@ -22,28 +22,51 @@ from dex_agents_dex.schema import (
     AGENT_MESSAGES,
     AGENT_TOOL_CALL_PARTS,
     AGENT_TOOL_CALLS,
+    APPROVALS,
     DEFINITIONS,
     FRAMEWORK_RUN_STATE,
     INTERRUPT_RESOLUTIONS,
     QUEUED_USER_MESSAGES,
+    STEERING_MESSAGES,
+    TAKEN_STEERING,
+    TOOL_CALL_CLAIMS,
     TOOL_CALL_RESULTS,
 )
 from dex_agents_dex.writing import SessionWriter
 from dex_agents_model import (
     AgentEvent,
     AgentInterrupt,
+    AgentInterruptResolution,
     AgentMessage,
     AgentSessionOptions,
     AgentState,
     AgentToolCall,
     AgentUsage,
+    AgentUserMessage,
+    InterruptId,
+    SessionId,
+    ToolCallId,
     TurnId,
 )
 from dex_agents_model.decision import Publish, Write
 from dex_agents_model.effects import Occurrence
 from dex_agents_model.events import StepMethod
-from dex_agents_model.steps import RunModel, Step
-from dex_agents_model.views import AnswerView, TurnView
+from dex_agents_model.records import ApprovalRecord, SteeringMessage, TakenSteering
+from dex_agents_model.requests import (
+    ClaimToolCall,
+    ListApprovals,
+    ListQueuedMessages,
+    ResolveInterrupt,
+)
+from dex_agents_model.steps import RecordTurnFailure, ResumeTurn, RunModel, Step
+from dex_agents_model.views import (
+    AnswerView,
+    ApprovalsView,
+    QueueView,
+    ResumeView,
+    TurnView,
+    UnfinishedTurnView,
+)
 from dex_agents_model.waits import Wait
 
 from .scripted_runner import ScriptedRunner
@@ -55,6 +78,14 @@ MAPS: tuple[dex.AttributeMap[Any], ...] = (
     AGENT_TOOL_CALLS,
     AGENT_TOOL_CALL_PARTS,
     FRAMEWORK_RUN_STATE,
+    TOOL_CALL_CLAIMS,
+    TAKEN_STEERING,
+    APPROVALS,
+)
+EVERYTHING = dex.StepOptions(
+    execute_load_attribute_maps=MAPS,
+    execute_load_channels=(STEERING_MESSAGES, QUEUED_USER_MESSAGES, TOOL_CALL_RESULTS),
+    execute_load_channel_maps=(INTERRUPT_RESOLUTIONS,),
 )
 
 
@@ -63,13 +94,28 @@ class Found:
     """All that a session stores, as its views show it, and how many entries each map has."""
 
     state: AgentState | None = None
+    cancelled_turn: TurnId | None = None
     usage: AgentUsage = AgentUsage()
     interrupts: tuple[AgentInterrupt, ...] = ()
     taken_request_ids: tuple[str, ...] = ()
     messages: tuple[AgentMessage, ...] = ()
     run_state: str | None = None
     tool_calls: tuple[AgentToolCall, ...] = ()
+    claimed: frozenset[ToolCallId] = frozenset()
+    taken_steering: tuple[TakenSteering, ...] = ()
+    approvals: tuple[ApprovalRecord, ...] = ()
+    steering: tuple[SteeringMessage, ...] = ()
+    queued: tuple[AgentUserMessage, ...] = ()
+    answers: tuple[AgentInterruptResolution, ...] = ()
+    tool_results: int = 0
     entries: Mapping[str, int] = MappingProxyType({})
+    steering_ids: tuple[str, ...] = field(default=(), eq=False)
+    queued_ids: tuple[str, ...] = field(default=(), eq=False)
+
+
+Change: TypeAlias = Write | Publish
+Changes: TypeAlias = "tuple[Change, ...] | Callable[[Found], tuple[Change, ...]]"
+"""What one Step stages; a function when it depends on what the Step finds."""
 
 
 @frozen(kw_only=True)
@@ -77,16 +123,55 @@ class Woken:
     """Why a Step that waited executes, and how many messages it left in the Channels."""
 
     occurrence: Occurrence
+    steering: int = 0
     user_messages: int = 0
     tool_results: int = 0
-    resolutions: int = 0
+    answers: int = 0
+
+
+def find(context: dex.Context) -> Found:
+    """Everything, through the views that the Steps and RPCs of a session read."""
+    reader, turn = SessionReader(context, OPTIONS), TurnId.of(1)
+    running = reader.step_view(TurnView, RunModel(turn))
+    resuming = reader.step_view(ResumeView, ResumeTurn(turn, 1))
+    ending = reader.step_view(UnfinishedTurnView, RecordTurnFailure(turn))
+    asked = reader.rpc_view(AnswerView, ResolveInterrupt(InterruptId("turn-1.c"), approved=True))
+    queue = reader.rpc_view(QueueView, ListQueuedMessages())
+    log = reader.rpc_view(ApprovalsView, ListApprovals())
+    assert isinstance(running, TurnView)
+    assert isinstance(resuming, ResumeView)
+    assert isinstance(ending, UnfinishedTurnView)
+    assert isinstance(asked, AnswerView)
+    assert isinstance(queue, QueueView)
+    assert isinstance(log, ApprovalsView)
+    sizes = {each.name: each.get_map_size(context) for each in MAPS}
+    return Found(
+        state=running.state,
+        cancelled_turn=running.cancelled_turn,
+        usage=running.usage,
+        interrupts=asked.interrupts,
+        taken_request_ids=asked.taken_request_ids,
+        messages=running.messages,
+        run_state=running.run_state,
+        tool_calls=running.tool_calls,
+        claimed=ending.claimed,
+        taken_steering=running.steering,
+        approvals=log.approvals,
+        steering=tuple(pending.steering for pending in resuming.pending_steering),
+        queued=tuple(pending.message for pending in queue.queued),
+        answers=ending.answers,
+        tool_results=TOOL_CALL_RESULTS.size(context),
+        entries={name: size for name, size in sizes.items() if size},
+        steering_ids=tuple(pending.channel_message_id for pending in resuming.pending_steering),
+        queued_ids=tuple(pending.channel_message_id for pending in queue.queued),
+    )
 
 
 class _ProbeStep(dex.Step[int]):
     """Runs on the Worker's loop, and may look at everything."""
 
     def get_step_options(self) -> dex.StepOptions:
-        return dex.StepOptions(execute_load_attribute_maps=MAPS)
+        return EVERYTHING
 
     async def execute(self, context: dex.AsyncContext, number: int) -> dex.StepDecision:  # type: ignore[override]  # the base class is typed for synchronous handlers
         return self.run(context, number)
@@ -96,18 +181,26 @@ class _ProbeStep(dex.Step[int]):
 
 
 class _Stage(_ProbeStep):
-    """Stages the writes of one commit after the other, each in an execution of its own."""
+    """Stages the changes of one commit after the other, each in an execution of its own."""
 
-    def __init__(self, commits: Sequence[Sequence[Write]]) -> None:
+    def __init__(self, commits: Sequence[Changes]) -> None:
         self._commits = commits
 
     def run(self, context: dex.AsyncContext, number: int) -> dex.StepDecision:
-        writer = SessionWriter(context, ScriptedRunner(Path()))
-        for write in self._commits[number]:
-            writer.write(write)
+        changes = self._commits[number]
+        _stage(context, changes(find(context)) if callable(changes) else changes)
         if number + 1 < len(self._commits):
             return dex.go_to(_Stage, number + 1)
         return dex.go_to(_ReadBack, 0)
+
+
+def _stage(context: dex.Context, changes: tuple[Change, ...]) -> None:
+    writer = SessionWriter(context, ScriptedRunner(Path()))
+    for change in changes:
+        if isinstance(change, Publish):
+            writer.publish(change)
+        else:
+            writer.write(change)
 
 
 class _ReadBack(_ProbeStep):
@@ -115,34 +208,16 @@ class _ReadBack(_ProbeStep):
         self._found = found
 
     def run(self, context: dex.AsyncContext, number: int) -> dex.StepDecision:
-        reader = SessionReader(context, OPTIONS)
-        turn = reader.step_view(TurnView, RunModel(TurnId.of(1)))
-        asked = reader.rpc_view(AnswerView)
-        assert isinstance(turn, TurnView)
-        assert isinstance(asked, AnswerView)
-        sizes = {each.name: each.get_map_size(context) for each in MAPS}
-        found = Found(
-            state=turn.state,
-            usage=turn.usage,
-            interrupts=asked.interrupts,
-            taken_request_ids=asked.taken_request_ids,
-            messages=turn.messages,
-            run_state=turn.run_state,
-            tool_calls=turn.tool_calls,
-            entries={name: size for name, size in sizes.items() if size},
-        )
-        self._found.set_result(found)
+        self._found.set_result(find(context))
         return dex.dead_end()
 
 
 class _Publish(_ProbeStep):
-    def __init__(self, publishes: Sequence[Publish]) -> None:
+    def __init__(self, publishes: tuple[Publish, ...]) -> None:
         self._publishes = publishes
 
     def run(self, context: dex.AsyncContext, number: int) -> dex.StepDecision:
-        writer = SessionWriter(context, ScriptedRunner(Path()))
-        for publish in self._publishes:
-            writer.publish(publish)
+        _stage(context, self._publishes)
         return dex.go_to(_Wait, 0)
 
 
@@ -156,6 +231,7 @@ class _Wait(_ProbeStep):
             options=OPTIONS,
             events=dex.Stream("AgentEvents", AgentEvent, 1024 * 1024),
             clock=EngineClock(),
+            claims=_NoClaims(),
         )
 
     async def wait_for(self, context: dex.AsyncContext, number: int) -> dex.Wait:  # type: ignore[override]  # the base class is typed for synchronous handlers
@@ -163,19 +239,22 @@ class _Wait(_ProbeStep):
 
     def run(self, context: dex.AsyncContext, number: int) -> dex.StepDecision:
         port = DexStepPort(self._binding, context, StepMethod.EXECUTE)
-        resolutions = (
-            INTERRUPT_RESOLUTIONS.size(context, key)
-            for key in INTERRUPT_RESOLUTIONS.get_all_instance_keys(context)
-        )
+        left = find(context)
         self._woken.set_result(
             Woken(
                 occurrence=port.occurrence(self._step),
-                user_messages=QUEUED_USER_MESSAGES.size(context),
-                tool_results=TOOL_CALL_RESULTS.size(context),
-                resolutions=sum(resolutions),
+                steering=len(left.steering),
+                user_messages=len(left.queued),
+                tool_results=left.tool_results,
+                answers=len(left.answers),
             )
         )
         return dex.dead_end()
+
+
+class _NoClaims:
+    async def claim(self, session: SessionId, request: ClaimToolCall) -> bool:
+        raise AssertionError(f"nothing runs here, and yet {session} is asked for {request}")
 
 
 class _Probe(dex.Flow[int]):
@@ -196,14 +275,14 @@ class Laboratory:
         self._server_address = server_address
         self._cache = cache
 
-    async def stage(self, flow_id: str, commits: Sequence[Sequence[Write]]) -> Found:
+    async def stage(self, flow_id: str, commits: Sequence[Changes]) -> Found:
         """What a Step finds after these commits."""
         found: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         async with self._running(_Probe(_Stage(commits), _ReadBack(found)), flow_id):
             return await found
 
     async def wake(
-        self, flow_id: str, step: Step, publishes: Sequence[Publish], wait: Wait
+        self, flow_id: str, step: Step, publishes: tuple[Publish, ...], wait: Wait
     ) -> Woken:
         """What ends ``step``'s wait when these messages have been published."""
         woken: asyncio.Future[Woken] = asyncio.get_running_loop().create_future()

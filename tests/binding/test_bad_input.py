@@ -7,7 +7,6 @@ import re
 import socket
 import sys
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -123,10 +122,7 @@ def test_runtime__that_was_not_entered_has_no_sessions(tmp_path: Path) -> None:
         AgentRuntime(*build_flows(tmp_path)).sessions("Scripted")
 
 
-async def test_runtime__says_that_no_server_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dex_agents_dex.client._RETRIED_FOR", timedelta(0))
+async def test_runtime__says_that_no_server_answers(tmp_path: Path) -> None:
     address = f"127.0.0.1:{_unused_port()}"
     flows = build_flows(tmp_path)
 

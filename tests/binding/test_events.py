@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
+from dex_agents_dex.event_stream import AttemptEvents, RunnerEvents
 from dex_agents_model import AgentEvent, AgentEventType, AgentUsage, ToolCallId, ToolEffect, TurnId
 from dex_agents_model.calls import ToolCallStatus
 from dex_agents_model.events import (
@@ -12,6 +16,7 @@ from dex_agents_model.events import (
     ToolCallFinished,
     ToolCallStarted,
     TurnCompletedEvent,
+    TurnEvent,
     TurnStarted,
     UsageRecorded,
 )
@@ -22,7 +27,6 @@ from .script import Call, Reply
 from .scripted_runner import ONE_CALL
 
 CALL = ToolCallId("c")
-LATE = "late"
 
 
 def attempt_of(
@@ -97,19 +101,27 @@ async def test_events__of_a_failed_attempt_keep_its_number(conversation: Convers
     ]
 
 
-async def test_events__written_after_the_call_returned_are_dropped(
-    conversation: Conversation,
-) -> None:
-    await conversation.start(Reply(deltas=("in time",), late_delta=LATE))
-    await conversation.events_through(AgentEventType.TURN_COMPLETED)
+async def test_writer__drops_what_comes_after_the_call_has_returned() -> None:
+    recorder = Recorder()
+    events = RunnerEvents(recorder, TurnId("turn-1"))
+    events.write_text_delta("in time")
+    await asyncio.to_thread(events.write_text_delta, "in time, from a thread")
 
-    conversation.gate("late").release()
-    await conversation.gate("late was written").wait_until_reached()
-    assert await conversation.say(Reply(deltas=("second",)))
-    await conversation.end_of_turn(2)
+    too_late = threading.Thread(target=events.write_text_delta, args=["told before, too late"])
+    too_late.start()
+    too_late.join()  # the loop has not run since, so it has not taken the thread's word yet
+    events.close()
+    events.write_text_delta("too late")
+    await asyncio.to_thread(events.write_text_delta, "too late, from a thread")
 
-    events = await conversation.events_through(AgentEventType.TURN_COMPLETED, count=2)
-    assert [event.payload.text for event in events if isinstance(event.payload, TextDelta)] == [
-        "in time",
-        "second",
-    ]
+    assert recorder.payloads == [TextDelta("in time"), TextDelta("in time, from a thread")]
+
+
+class Recorder(AttemptEvents):
+    """Stands for the events of an attempt, and keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.payloads: list[EventPayload] = []
+
+    def write(self, event: TurnEvent) -> None:
+        self.payloads.append(event.payload)

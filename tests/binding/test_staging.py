@@ -1,140 +1,84 @@
-"""Each Write, Publish and Wait of the model means on Dex what it says: one Step stages it, the next one meets it."""
+"""Each Write and Publish of the model means on Dex what it says: one Step stages it, the next one reads it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from collections.abc import Callable
 from typing import get_args
 
-import dex
 import pytest
 from attrs import frozen
 
-from dex_agents_model import (
-    AgentInterrupt,
-    AgentInterruptResolution,
-    AgentMessage,
-    AgentState,
-    AgentToolCall,
-    AgentUsage,
-    AgentUserMessage,
-    InterruptId,
-    MessageRole,
-    ToolCallId,
-    ToolEffect,
-    TurnId,
-)
-from dex_agents_model.calls import (
-    AwaitingApproval,
-    Failed,
-    OutcomeUnknown,
-    Rejected,
-    RequestedToolCall,
-    Runnable,
-    Succeeded,
-)
 from dex_agents_model.decision import (
     AppendMessages,
     AppendUserMessage,
+    ClaimCall,
     ClearTurn,
-    InterruptResolved,
+    DrainChannels,
     Publish,
     PutToolCall,
+    RecordApproval,
+    SetCancelledTurn,
     SetInterrupts,
     SetRunState,
     SetState,
     SetTakenRequestIds,
     SetUsage,
-    ToolCallFinished,
-    UserMessageQueued,
+    SteeringQueued,
+    TakeSteering,
+    WithdrawQueued,
     Write,
 )
-from dex_agents_model.effects import (
-    DeadlineReached,
-    Entered,
-    InterruptAnswered,
-    ToolResultsArrived,
-    UserSpoke,
+
+from .samples import (
+    ANSWERED,
+    ASKED,
+    CALL,
+    DECIDED,
+    DONE,
+    HELLO,
+    LONG,
+    NO,
+    OPEN,
+    OTHER_CALL,
+    QUESTIONS,
+    QUEUED,
+    RECORDS,
+    RESULTS,
+    SAID,
+    SECOND,
+    SPOKEN,
+    STATES,
+    STEERED,
+    TAKEN,
+    TEXTS,
+    TURN,
+    USAGE,
+    YES,
 )
-from dex_agents_model.records import (
-    RunningModel,
-    RunningTools,
-    TurnFailed,
-    TurnSucceeded,
-    WaitingForUserMessage,
-)
-from dex_agents_model.steps import AwaitToolApproval, AwaitUserMessage, ResumeTurn, RunModel, Step
-from dex_agents_model.waits import (
-    ForInterruptResolution,
-    ForToolResults,
-    ForUserMessage,
-    NoWait,
-    Wait,
-)
-
-from .conftest import Served
-from .staging import Found, Laboratory, Woken
-
-TURN = TurnId("turn-1")
-CALL = ToolCallId("a call")
-OTHER_CALL = ToolCallId("\N{SNOWMAN} % .")
-LONG = "é" * 300_000
-"""Longer than a part."""
-
-
-def requested(
-    call: ToolCallId = CALL, *, order: int = 0, arguments: str = "{}"
-) -> RequestedToolCall:
-    return RequestedToolCall(TURN, call, "pay", arguments, ToolEffect.READ, False, order)
-
-
-def message(sequence: int, text: str) -> AgentMessage:
-    return AgentMessage(sequence, TURN, MessageRole.TOOL, f"item {text}", text, "c", "pay")
-
-
-QUESTIONS = (
-    AgentInterrupt(InterruptId("turn-1.a"), TURN, ToolCallId("a"), "pay", "{}", "sha256:0"),
-    AgentInterrupt(
-        InterruptId("turn-1.b"),
-        *(TURN, ToolCallId("b"), "pay", "{}", "sha256:1"),
-        deadline=datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC),
-    ),
-)
-USAGE = AgentUsage(1, 2, 3, 4, 5, 6)
-STATES: tuple[AgentState, ...] = (
-    WaitingForUserMessage(),
-    WaitingForUserMessage(1, 2, TurnSucceeded(1)),
-    WaitingForUserMessage(1, 2, TurnFailed("it broke")),
-    RunningModel(1, 1, 0),
-    RunningTools(3, 9, 2),
-)
-RECORDS: tuple[AgentToolCall, ...] = (
-    AwaitingApproval(requested()),
-    Runnable(requested()),
-    Succeeded(requested(), "out", output_truncated=True),
-    Rejected(requested(), "no", expired=True),
-    Failed(requested(), "it said no"),
-    OutcomeUnknown(requested(), "it was cut off"),
-)
+from .staging import Change, Changes, Found, Laboratory
 
 
 @frozen
 class Staged:
     """Commits, one Step each, and what is found after them."""
 
-    commits: tuple[tuple[Write, ...], ...]
+    commits: tuple[Changes, ...]
     found: Found
 
 
-def staged(*commits: tuple[Write, ...], found: Found) -> Staged:
+def staged(*commits: Changes, found: Found) -> Staged:
     return Staged(commits, found)
 
 
-OPEN, DONE = Runnable(requested(arguments=LONG)), Succeeded(requested(arguments=LONG), LONG)
-SECOND = Succeeded(requested(OTHER_CALL, order=1), "out")
-TEXTS = (message(1, "short"), message(2, LONG))
-SAID = AgentMessage(1, TURN, MessageRole.USER, '{"user": "hello"}', "hello")
+def take_first_steering(found: Found) -> tuple[Change, ...]:
+    """What a turn does that is steered by the older of two messages."""
+    return (TakeSteering(found.steering_ids[:1], 0, TAKEN[:1]),)
+
+
+def withdraw_first_queued(found: Found) -> tuple[Change, ...]:
+    """What a withdrawal of the older of two messages does."""
+    return (WithdrawQueued(found.queued_ids[0]),)
+
 
 STAGED: dict[str, Staged] = {
     "nothing": staged((), found=Found()),
@@ -184,15 +128,43 @@ STAGED: dict[str, Staged] = {
         found=Found(messages=TEXTS, entries={"AgentMessages": 2, "AgentMessageParts": 4}),
     ),
     "user message": staged(
-        (AppendUserMessage(1, TURN, "hello"),),
+        (AppendUserMessage(1, TURN, HELLO),),
         found=Found(messages=(SAID,), entries={"AgentMessages": 1}),
     ),
     "cleared turn": staged(
-        (AppendUserMessage(1, TURN, "hello"), SetRunState(LONG)),
-        (PutToolCall(OPEN), PutToolCall(SECOND)),
+        (AppendUserMessage(1, TURN, HELLO), SetRunState(LONG), TakeSteering((), 0, TAKEN)),
+        (PutToolCall(OPEN), PutToolCall(SECOND), ClaimCall(CALL, "a claimant")),
         (PutToolCall(DONE),),
         (ClearTurn(),),
         found=Found(messages=(SAID,), entries={"AgentMessages": 1}),
+    ),
+    "cancelled turn": staged((SetCancelledTurn(TURN),), found=Found(cancelled_turn=TURN)),
+    "claim": staged(
+        (ClaimCall(OTHER_CALL, "a claimant"),),
+        found=Found(claimed=frozenset({OTHER_CALL}), entries={"ToolCallClaims": 1}),
+    ),
+    "queued messages": staged(QUEUED, found=Found(queued=SPOKEN)),
+    "withdrawn message": staged(QUEUED, withdraw_first_queued, found=Found(queued=SPOKEN[1:])),
+    "steering": staged(tuple(map(SteeringQueued, STEERED)), found=Found(steering=STEERED)),
+    "taken steering": staged(
+        tuple(map(SteeringQueued, STEERED)),
+        take_first_steering,
+        found=Found(steering=STEERED[1:], taken_steering=TAKEN[:1], entries={"TakenSteering": 1}),
+    ),
+    "more steering": staged(
+        (TakeSteering((), 0, TAKEN[:1]),),
+        (TakeSteering((), 1, TAKEN[1:]),),
+        found=Found(taken_steering=TAKEN, entries={"TakenSteering": 2}),
+    ),
+    "answers and results": staged(
+        (*ANSWERED, *RESULTS), found=Found(answers=(YES, NO), tool_results=3)
+    ),
+    "drained channels": staged(
+        (*ANSWERED, *RESULTS), (DrainChannels((ASKED,)),), found=Found(answers=(NO,))
+    ),
+    "approvals": staged(
+        tuple(map(RecordApproval, DECIDED[::-1])),
+        found=Found(approvals=DECIDED, entries={"Approvals": 2}),
     ),
     "all of a commit": staged(
         (SetState(STATES[3]), SetUsage(USAGE), SetRunState("so far"), PutToolCall(SECOND)),
@@ -207,15 +179,8 @@ STAGED: dict[str, Staged] = {
 }
 
 
-@pytest.fixture
-def laboratory(served: Served, tmp_path: Path) -> Iterator[Laboratory]:
-    cache = dex.open_blob_cache(dex.BlobCacheConfig(str(tmp_path), 64 * 1024 * 1024))
-    yield Laboratory(served.server_address, cache)
-    cache.close()
-
-
 @pytest.mark.parametrize("name", STAGED)
-async def test_writes__are_read_by_the_next_step(
+async def test_changes__are_read_by_the_next_step(
     laboratory: Laboratory, new_session_id: Callable[[], str], name: str
 ) -> None:
     case = STAGED[name]
@@ -223,79 +188,12 @@ async def test_writes__are_read_by_the_next_step(
     assert await laboratory.stage(new_session_id(), case.commits) == case.found
 
 
-def test_writes__are_all_staged_by_some_case() -> None:
-    kinds = {type(write) for case in STAGED.values() for writes in case.commits for write in writes}
-    assert kinds == set(get_args(Write))
-
-
-# --- waits -----------------------------------------------------------------------------------
-
-ASKED = InterruptId.of(TURN, CALL)
-OTHER = InterruptId.of(TURN, OTHER_CALL)
-YES = AgentInterruptResolution(ASKED, approved=True)
-NO = AgentInterruptResolution(OTHER, approved=False, rejection_message="no")
-ANSWERED = (InterruptResolved(NO), InterruptResolved(YES))
-RESULTS = tuple(ToolCallFinished(Failed(requested(ToolCallId(name)), "no")) for name in "abc")
-SPOKEN = tuple(AgentUserMessage(text, f"id of {text}") for text in ("first", "second"))
-
-
-@frozen
-class Waited:
-    """A Step of the model, what it waits for, what was published before, and how it wakes."""
-
-    step: Step
-    wait: Wait
-    publishes: tuple[Publish, ...]
-    woken: Woken
-
-
-WAITED: dict[str, Waited] = {
-    "no wait": Waited(RunModel(TURN), NoWait(), (), Woken(occurrence=Entered())),
-    "user message": Waited(
-        AwaitUserMessage(),
-        ForUserMessage(),
-        tuple(map(UserMessageQueued, SPOKEN)),
-        Woken(occurrence=UserSpoke(SPOKEN[0]), user_messages=1),
-    ),
-    "tool results": Waited(
-        ResumeTurn(TURN, 2),
-        ForToolResults(2),
-        RESULTS,
-        Woken(occurrence=ToolResultsArrived(), tool_results=1),
-    ),
-    "answer": Waited(
-        AwaitToolApproval(TURN, CALL),
-        ForInterruptResolution(ASKED),
-        ANSWERED,
-        Woken(occurrence=InterruptAnswered(YES), resolutions=1),
-    ),
-    "answer before the deadline": Waited(
-        AwaitToolApproval(TURN, CALL),
-        ForInterruptResolution(ASKED, timedelta(days=1)),
-        ANSWERED,
-        Woken(occurrence=InterruptAnswered(YES), resolutions=1),
-    ),
-    "deadline": Waited(
-        AwaitToolApproval(TURN, CALL),
-        ForInterruptResolution(ASKED, timedelta(0)),
-        (InterruptResolved(NO),),
-        Woken(occurrence=DeadlineReached(), resolutions=1),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", WAITED)
-async def test_waits__end_with_what_they_are_for_and_take_no_more(
-    laboratory: Laboratory, new_session_id: Callable[[], str], name: str
-) -> None:
-    case = WAITED[name]
-
-    woken = await laboratory.wake(new_session_id(), case.step, case.publishes, case.wait)
-
-    assert woken == case.woken
-
-
-def test_waits__and_publishes_all_belong_to_some_case() -> None:
-    assert {type(case.wait) for case in WAITED.values()} == set(get_args(Wait))
-    published = {type(publish) for case in WAITED.values() for publish in case.publishes}
-    assert published == set(get_args(Publish))
+def test_changes__are_all_staged_by_some_case() -> None:
+    some = Found(steering_ids=("some id",), queued_ids=("some id",))
+    staged_kinds = {
+        type(change)
+        for case in STAGED.values()
+        for changes in case.commits
+        for change in (changes(some) if callable(changes) else changes)
+    }
+    assert staged_kinds == {*get_args(Write), *get_args(Publish)}
