@@ -89,17 +89,17 @@ async def engine_address(scratch: Path, is_split: bool) -> AsyncIterator[str]:
         async with DevEngine(scratch / "data") as engine:
             yield engine.address
         return
-    engine = await asyncio.create_subprocess_exec(
+    process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "dex_agents_dex.devengine"),
         *("--port", "0", "--data-dir", str(scratch / "data")),
         stdout=asyncio.subprocess.PIPE,
     )
-    assert engine.stdout is not None
+    assert process.stdout is not None
     try:
-        yield json.loads(await engine.stdout.readline())["address"]
+        yield json.loads(await process.stdout.readline())["address"]
     finally:
-        engine.terminate()
-        await engine.wait()
+        process.terminate()
+        await process.wait()
 
 
 async def milliseconds(work: Callable[[], Awaitable[object]], count: int) -> float:
