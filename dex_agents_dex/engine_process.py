@@ -1,64 +1,120 @@
-"""The dev engine as a process of its own, which ends with the program that started it."""
+"""The dev engine of a data directory as a process of its own, shared by every program that uses the directory."""
 
 from __future__ import annotations
 
 import asyncio
-import json
+import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
+from .devengine.data_directory import DataDirectory
 from .errors import EngineUnavailable
 
 _STARTS_WITHIN: Final = timedelta(seconds=30)
 _STOPS_WITHIN: Final = timedelta(seconds=10)
+_LOOK_EVERY: Final = timedelta(milliseconds=20)
+_LOG: Final = "engine.log"
+_STARTED: Final[list[subprocess.Popen[bytes]]] = []
+"""Held so that an engine which outlives its starter is not taken for a forgotten child."""
 
 
 @asynccontextmanager
-async def engine_process(data_dir: Path) -> AsyncIterator[str]:
-    """Runs a dev engine on ``data_dir`` and yields its address, ``host:port`` on loopback.
+async def shared_engine(data_dir: Path, *, keep: bool) -> AsyncIterator[str]:
+    """The address of the engine of ``data_dir``: the one that runs, or else one that is started.
+
+    An engine that was started here ends when the last program that uses the directory has left,
+    or goes on with ``keep``. It keeps its port, so that clients and Workers find it again.
 
     Raises:
-        EngineUnavailable: it did not start; the message is its own.
+        EngineUnavailable: none runs and none could be started; the message is the engine's own.
     """
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "dex_agents_dex.devengine", "--port", "0", "--until-stdin-closes"),
-        *("--data-dir", str(data_dir)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+    directory = DataDirectory(data_dir)
+    with ExitStack() as use:
+        try:
+            use.enter_context(directory.in_use())
+            started, address = await _join_or_start(directory, keep=keep)
+        except OSError as error:
+            raise EngineUnavailable(
+                f"cannot use the data directory {data_dir}: {error.strerror or error}"
+            ) from error
+        try:
+            yield address
+        finally:
+            use.close()
+            if started is not None and not keep and directory.is_unused():
+                await asyncio.to_thread(_stop, started)
+
+
+async def _join_or_start(
+    directory: DataDirectory, *, keep: bool
+) -> tuple[subprocess.Popen[bytes] | None, str]:
+    """The engine's address, and its process when it was started here."""
+    address = directory.address_of_running_engine()
+    if address is not None:
+        return None, address
+    try:
+        return await _start(directory, directory.last_port(), keep=keep)
+    except EngineUnavailable:
+        if not directory.last_port():
+            raise
+        return await _start(directory, 0, keep=keep)  # somebody else has its port now
+
+
+async def _start(
+    directory: DataDirectory, port: int, *, keep: bool
+) -> tuple[subprocess.Popen[bytes] | None, str]:
+    log_path = directory.path / _LOG
+    with log_path.open("ab") as log:
+        logged_before = log.tell()
+        process = _spawn(directory, port, log, keep=keep)
+    _STARTED.append(process)
+    give_up_at = time.monotonic() + _STARTS_WITHIN.total_seconds()
+    while time.monotonic() < give_up_at:
+        has_ended = process.poll() is not None
+        address = directory.address_of_running_engine()
+        if address is not None:  # of several that were started at once, one has the directory
+            return None if has_ended else process, address
+        if has_ended:
+            raise EngineUnavailable(
+                f"the dev engine did not start: {_said(log_path, logged_before)}"
+            )
+        await asyncio.sleep(_LOOK_EVERY.total_seconds())
+    _stop(process)
+    raise EngineUnavailable(
+        f"the dev engine of {directory.path} was not ready within {_STARTS_WITHIN}; see {log_path}"
     )
-    try:
-        yield await _address(process)
-    finally:
-        await _stop(process)
 
 
-async def _address(process: asyncio.subprocess.Process) -> str:
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
-        async with asyncio.timeout(_STARTS_WITHIN.total_seconds()):
-            line = await process.stdout.readline()
-            if line:
-                return str(json.loads(line)["address"])
-            said = (await process.stderr.read()).decode(errors="replace").strip()
-    except TimeoutError:
-        said = f"it did not say that it is ready within {_STARTS_WITHIN}"
-    raise EngineUnavailable(f"the dev engine did not start: {said}")
+def _spawn(
+    directory: DataDirectory, port: int, log: IO[bytes], *, keep: bool
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "dex_agents_dex.devengine"),
+            *("--port", str(port), "--data-dir", str(directory.path)),
+            *(() if keep else ("--until-unused",)),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,  # a Ctrl-C in the terminal is not meant for it
+    )
 
 
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
+def _said(log_path: Path, start: int) -> str:
+    text = log_path.read_bytes()[start:].decode(errors="replace").strip()
+    return text.splitlines()[-1] if text else f"it said nothing; see {log_path}"
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        async with asyncio.timeout(_STOPS_WITHIN.total_seconds()):
-            await process.wait()
-    except TimeoutError:
+        process.wait(_STOPS_WITHIN.total_seconds())
+    except subprocess.TimeoutExpired:
         process.kill()
-        await process.wait()
+        process.wait()

@@ -15,7 +15,7 @@ import dex
 import grpc
 
 from .client import AgentSessionClient
-from .engine_process import engine_process
+from .engine_process import shared_engine
 from .errors import EngineUnavailable
 from .flow import AgentSessionFlow, agent_registry
 
@@ -30,8 +30,9 @@ _BLOB_CACHE_BYTES: Final = 64 * 1024 * 1024
 class AgentRuntime:
     """A Worker that serves ``flows`` and a client for their sessions.
 
-    Without a server address, given here or in DEX_SERVER_ADDRESS, it also runs a dev engine of its
-    own on ``data_dir``. With ``serve=False`` there is no Worker, only the client.
+    Without a server address, given here or in DEX_SERVER_ADDRESS, it uses the dev engine of
+    ``data_dir``, which it starts if none runs. That engine ends with the last program that uses it,
+    or goes on with ``keep_engine=True``. With ``serve=False`` there is no Worker, only the client.
 
     Raises:
         ValueError: no Flow, two of one type, fewer than two Worker slots, or none of them
@@ -47,6 +48,7 @@ class AgentRuntime:
         worker_slots: int = DEFAULT_WORKER_SLOTS,
         reserved_rpc_slots: int = 1,
         serve: bool = True,
+        keep_engine: bool = False,
     ) -> None:
         if not flows:
             raise ValueError("AgentRuntime needs at least one AgentSessionFlow to serve")
@@ -64,6 +66,7 @@ class AgentRuntime:
             max_concurrent_tasks=worker_slots, reserved_rpc_tasks=reserved_rpc_slots
         )
         self._serve = serve
+        self._keep_engine = keep_engine
         self._running = AsyncExitStack()
         self._client: dex.AsyncClient | None = None
         self._address = ""
@@ -95,7 +98,8 @@ class AgentRuntime:
             if self._given_address:
                 self._address = self._given_address
             else:
-                self._address = await stack.enter_async_context(engine_process(self._data_dir))
+                engine = shared_engine(self._data_dir, keep=self._keep_engine)
+                self._address = await stack.enter_async_context(engine)
             registry = agent_registry(*self._flows.values())
             cache_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="dex-blobs-"))
             cache = dex.open_blob_cache(dex.BlobCacheConfig(cache_dir, _BLOB_CACHE_BYTES))

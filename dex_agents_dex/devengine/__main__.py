@@ -57,6 +57,11 @@ _GRACE: Final = timedelta(seconds=2)
     is_flag=True,
     help="Stop when whoever holds the other end of standard input is gone.",
 )
+@click.option(
+    "--until-unused",
+    is_flag=True,
+    help="Stop when no program that shares the data directory is left.",
+)
 def main(
     host: str,
     port: int,
@@ -66,6 +71,7 @@ def main(
     redelivery: Redelivery,
     durability: Durability,
     until_stdin_closes: bool,
+    until_unused: bool,
 ) -> None:
     """Run a Dex server for this machine, for development and tests."""
     if not _is_loopback(host):
@@ -79,7 +85,12 @@ def main(
     engine = DevEngine(data_dir, host=host, port=port, options=options)
     try:
         code = asyncio.run(
-            _serve(engine, is_scripted=port == 0, until_stdin_closes=until_stdin_closes)
+            _serve(
+                engine,
+                is_scripted=port == 0,
+                until_stdin_closes=until_stdin_closes,
+                until_unused=until_unused,
+            )
         )
     except (EngineUnavailable, StoreUnusable, OSError) as error:
         click.echo(f"error: {error}", err=True)
@@ -87,7 +98,9 @@ def main(
     sys.exit(code)
 
 
-async def _serve(engine: DevEngine, *, is_scripted: bool, until_stdin_closes: bool) -> int:
+async def _serve(
+    engine: DevEngine, *, is_scripted: bool, until_stdin_closes: bool, until_unused: bool
+) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -99,13 +112,15 @@ async def _serve(engine: DevEngine, *, is_scripted: bool, until_stdin_closes: bo
         print(json.dumps({"address": engine.address, "pid": os.getpid()}), flush=True)
     else:
         print(f"dev engine ready on {engine.address}", flush=True)
-    stopped = asyncio.create_task(stop.wait())
     failed = asyncio.create_task(engine.failed())
-    await asyncio.wait({stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
+    reasons = {failed, asyncio.create_task(stop.wait())}
+    if until_unused:
+        reasons.add(asyncio.create_task(engine.until_unused()))
+    await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
     has_failed = failed.done()
-    failed.cancel()
-    await asyncio.gather(stopped, failed, return_exceptions=True)
+    for reason in reasons:
+        reason.cancel()
+    await asyncio.gather(*reasons, return_exceptions=True)
     if has_failed:
         click.echo("error: the store failed; see the message above", err=True)
         os._exit(_STORE_FAILED)  # nothing may be answered any more, and nothing can be written

@@ -6,7 +6,6 @@ Opens the data directory, starts the gRPC server, and ends both in order.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
 import socket
@@ -19,6 +18,7 @@ import grpc
 from dex.dexpb import dex_pb2_grpc
 
 from dex_agents_dex.devengine.core.core import Core
+from dex_agents_dex.devengine.data_directory import DataDirectory
 from dex_agents_dex.devengine.loading import load_runs
 from dex_agents_dex.devengine.options import EngineOptions
 from dex_agents_dex.devengine.server.flow_service import FlowService
@@ -29,8 +29,8 @@ from dex_agents_dex.devengine.store import Store, count_start
 
 _LOGGER = logging.getLogger(__name__)
 
-_LOCK_FILE: Final = "lock"
-_PRIVATE: Final = 0o700
+_LOOK_EVERY: Final = timedelta(seconds=1)
+_UNUSED_LOOKS: Final = 3
 _GRPC_OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.so_reuseport", 0),  # two engines on one port would split the traffic
@@ -57,7 +57,7 @@ class DevEngine:
         port: int = 0,
         options: EngineOptions | None = None,
     ) -> None:
-        self._data_dir = Path(data_dir)
+        self._directory = DataDirectory(data_dir)
         self._host = host
         self._port = port
         self._options = options or EngineOptions()
@@ -106,6 +106,13 @@ class DevEngine:
             os.close(self._lock_file)
             self._lock_file = None
 
+    async def until_unused(self) -> None:
+        """Return when no program has used the data directory for a moment."""
+        idle = 0
+        while idle < _UNUSED_LOOKS:
+            await asyncio.sleep(_LOOK_EVERY.total_seconds())
+            idle = idle + 1 if self._directory.is_unused() else 0
+
     async def failed(self) -> None:
         """Return never, or raise what made the store fail: the engine must be stopped then."""
         assert self._failure is not None
@@ -120,9 +127,14 @@ class DevEngine:
     async def _start(self) -> None:
         self._failure = asyncio.get_running_loop().create_future()
         _require_free(self._host, self._port)
-        self._lock_file = _claim(self._data_dir)
+        self._lock_file = self._directory.claim_for_engine()
+        if self._lock_file is None:
+            raise EngineUnavailable(
+                f"another dev engine is using {self._directory.path};"
+                " stop it, or name another directory"
+            )
         self._store = Store.open(
-            self._data_dir,
+            self._directory.path,
             is_strict=self._options.durability == "strict",
             on_failure=self._on_store_failure,
         )
@@ -141,6 +153,7 @@ class DevEngine:
             raise EngineUnavailable(f"cannot listen on {self.address}: it is in use")
         self._port = bound
         await self._server.start()
+        self._directory.publish(self.address)
 
     def _load(self, store: Store) -> Hub:
         core = Core()
@@ -173,18 +186,3 @@ def _require_free(host: str, port: int) -> None:
             raise EngineUnavailable(
                 f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port"
             ) from error
-
-
-def _claim(data_dir: Path) -> int:
-    """Make the directory private and this engine's; the lock lasts until the file is closed."""
-    data_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-    data_dir.chmod(_PRIVATE)
-    descriptor = os.open(data_dir / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        raise EngineUnavailable(
-            f"another dev engine is using {data_dir}; stop it, or name another directory"
-        ) from error
-    return descriptor

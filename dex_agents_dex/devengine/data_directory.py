@@ -1,0 +1,98 @@
+"""One engine and its users on one data directory: who holds it, where it listens, and whether anybody still needs it.
+
+Locks are the kernel's, so that a killed process holds none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, TypedDict
+
+_PRIVATE: Final = 0o700
+_ENGINE_LOCK: Final = "lock"
+_USERS_LOCK: Final = "users"
+_ADDRESS: Final = "engine.json"
+
+
+class _Published(TypedDict):
+    address: str
+    pid: int
+
+
+class DataDirectory:
+    """Made private to its user when it is first written to."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def claim_for_engine(self) -> int | None:
+        """The descriptor that makes this process the directory's engine until it is closed; None if there is one."""
+        self._make()
+        return self._lock(_ENGINE_LOCK, fcntl.LOCK_EX)
+
+    def publish(self, address: str) -> None:
+        """Tell where this directory's engine listens; it listens already."""
+        staged = self.path / f"{_ADDRESS}.new"
+        staged.write_text(json.dumps(_Published(address=address, pid=os.getpid())))
+        staged.replace(self.path / _ADDRESS)
+
+    def address_of_running_engine(self) -> str | None:
+        """Where the directory's engine listens; None while none has said so."""
+        published = self._published()
+        if published is None or self._can_lock(_ENGINE_LOCK):
+            return None
+        return published["address"]
+
+    def last_port(self) -> int:
+        """The port on which an engine of this directory listened last; 0 when none ever did."""
+        published = self._published()
+        return 0 if published is None else int(published["address"].rpartition(":")[2])
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """While this lasts, an engine that runs only for its users goes on."""
+        self._make()
+        descriptor = None
+        while descriptor is None:  # somebody asks for an instant whether the directory is in use
+            descriptor = self._lock(_USERS_LOCK, fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
+    def is_unused(self) -> bool:
+        """Whether no program uses the directory's engine right now."""
+        return self._can_lock(_USERS_LOCK)
+
+    def _make(self) -> None:
+        self.path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        self.path.chmod(_PRIVATE)
+
+    def _published(self) -> _Published | None:
+        with suppress(FileNotFoundError, ValueError):
+            published: _Published = json.loads((self.path / _ADDRESS).read_text())
+            return published
+        return None
+
+    def _can_lock(self, name: str) -> bool:
+        if not (self.path / name).exists():
+            return True
+        descriptor = self._lock(name, fcntl.LOCK_EX)
+        if descriptor is None:
+            return False
+        os.close(descriptor)
+        return True
+
+    def _lock(self, name: str, kind: int) -> int | None:
+        descriptor = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            return None
+        return descriptor
