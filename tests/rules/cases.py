@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from datetime import datetime
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from attrs import frozen
 
 import tests.rules
 from dex_agents_model.decision import Reaction, RpcDecision, WaitDecision
 from dex_agents_model.effects import Occurrence
-from dex_agents_model.requests import AgentMessagesPage, AgentSnapshot, Reply, Request
+from dex_agents_model.requests import Reply, Request
 from dex_agents_model.steps import Step
 from dex_agents_model.table import answer, await_conditions, react
 from dex_agents_model.views import RpcView, StepView
@@ -60,7 +60,7 @@ class Answers:
     claim: str
     request: Request
     view: RpcView
-    then: RpcDecision[bool] | RpcDecision[AgentMessagesPage] | RpcDecision[AgentSnapshot]
+    then: RpcDecision[Any]
     now: datetime = NOW
 
     def result(self) -> RpcDecision[Reply]:

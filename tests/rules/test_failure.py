@@ -1,13 +1,12 @@
-"""How a turn ends without an answer, and what the next turn is told of it."""
+"""How a turn fails, and what the next turn is told of it."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from dex_agents_model.calls import (
-    AgentToolCall,
     Failed,
     OutcomeUnknown,
     Rejected,
@@ -15,6 +14,7 @@ from dex_agents_model.calls import (
     ToolEffect,
 )
 from dex_agents_model.decision import (
+    AppendMessages,
     AppendUserMessage,
     ClearTurn,
     Commit,
@@ -23,24 +23,41 @@ from dex_agents_model.decision import (
     StepDecision,
     Write,
 )
-from dex_agents_model.effects import AttemptsExhausted, Entered
+from dex_agents_model.effects import (
+    AttemptsExhausted,
+    BuildUnfinishedTurn,
+    Entered,
+    Occurrence,
+    UnfinishedTurnBuilt,
+)
 from dex_agents_model.errors import StateCorrupt
-from dex_agents_model.policy import AgentSessionOptions
-from dex_agents_model.records import RunningModel, TurnFailed, WaitingForUserMessage
-from dex_agents_model.steps import AwaitUserMessage, RecordTurnFailure, RunModel
+from dex_agents_model.records import (
+    AgentMessage,
+    AgentUserMessage,
+    FrameworkMessage,
+    MessageRole,
+    RunningModel,
+    TakenSteering,
+    TurnFailed,
+    WaitingForUserMessage,
+)
+from dex_agents_model.steps import AwaitUserMessage, RecordTurnFailure
 from dex_agents_model.table import react
-from dex_agents_model.views import TurnRecordsView, TurnView
+from dex_agents_model.views import UnfinishedTurnView
 
 from .cases import Case, Reacts, claim_of
 from .samples import NOW, TURN, USING_TOOLS, call, view
 
 STEP: Final = RecordTurnFailure(TURN)
-RESUMED: Final = RunningModel(turn_count=2, message_count=3, model_calls=1)
+BY_RULE: Final = RecordTurnFailure(TURN, "too many")
+RESUMED: Final = RunningModel(turn_count=2, message_count=3, model_calls=2, steering_count=3)
+LOST: Final = AttemptsExhausted("lost", "TimeoutError")
 
 FOUND: Final = Succeeded(call("a", arguments='{"n": 1}'), "found")
 REFUSED: Final = Rejected(call("b", order=1), "not now")
 BROKEN: Final = Failed(call("c", order=2), "no such order")
-LOST: Final = OutcomeUnknown(call("d", ToolEffect.UNCLASSIFIED, order=3), "worker lost")
+UNKNOWN: Final = OutcomeUnknown(call("d", ToolEffect.UNCLASSIFIED, order=3), "worker lost")
+RECORDS: Final = (FOUND, REFUSED, BROKEN, UNKNOWN)
 
 NOTE: Final = """\
 [Dex] The previous turn failed after these tool calls ran:
@@ -50,82 +67,90 @@ NOTE: Final = """\
 - tool_d {} -> outcome_unknown: The outcome of this tool call is unknown: it was cut off, \
 and its work may or may not have been done. Check before you call it again.
 Do not repeat these tool calls unless the user asks again."""
+SAID: Final = tuple(
+    TakenSteering(model_calls, AgentUserMessage(text, f"id of {text}"))
+    for model_calls, text in ((1, "sooner"), (2, "now"))
+)
+ITEMS: Final = (
+    FrameworkMessage(MessageRole.ASSISTANT, "<call>"),
+    FrameworkMessage(MessageRole.TOOL, "<result>", "found"),
+)
+KEPT: Final = (
+    AgentMessage(4, TURN, MessageRole.ASSISTANT, "<call>"),
+    AgentMessage(5, TURN, MessageRole.TOOL, "<result>", "found"),
+)
 
 
-def failed(error: str, note: str | None = None) -> StepDecision:
-    """The turn is over; ``note`` is stored as the user's when there is one."""
-    noted: tuple[Write, ...] = () if note is None else (AppendUserMessage(4, TURN, note),)
-    return StepDecision(
-        commit=Commit(
-            writes=(
-                SetState(WaitingForUserMessage(2, 3 + len(noted), TurnFailed(error))),
-                *noted,
-                ClearTurn(),
-            )
-        ),
-        next=GoTo((AwaitUserMessage(),)),
+def failed(error: str, *stored: AppendMessages | AppendUserMessage) -> StepDecision:
+    """The turn is over; ``stored`` is what the history keeps of it."""
+    count = sum(len(s.messages) if isinstance(s, AppendMessages) else 1 for s in stored)
+    writes: tuple[Write, ...] = (
+        SetState(WaitingForUserMessage(2, 3 + count, TurnFailed(error))),
+        *stored,
+        ClearTurn(),
     )
+    return StepDecision(commit=Commit(writes=writes), next=GoTo((AwaitUserMessage(),)))
 
 
-WITH_WORDS: Final = AttemptsExhausted("lost", "TimeoutError")
+def said(sequence: int, text: str, message_id: str = "") -> AppendUserMessage:
+    return AppendUserMessage(sequence, TURN, AgentUserMessage(text, message_id))
 
 
-def fails(
-    claim: str,
-    records: tuple[AgentToolCall, ...],
-    note: str | None,
-    lost: AttemptsExhausted = WITH_WORDS,
-    error: str = "lost",
-) -> Reacts:
-    return Reacts(
-        f"record_turn_failure__{claim}",
-        STEP,
-        view(TurnRecordsView, state=RESUMED, tool_calls=records),
-        lost,
-        failed(error, note),
+def unfinished(**changes: Any) -> UnfinishedTurnView:
+    return view(UnfinishedTurnView, **{"state": RESUMED, **changes})
+
+
+WITHOUT_TOOLS = tuple(
+    Reacts(f"record_lost_turn__{claim}", STEP, unfinished(), lost, failed(error))
+    for claim, lost, error in (
+        ("fails_a_turn_that_asked_for_no_tool", LOST, "lost"),
+        ("names_an_error_without_words", AttemptsExhausted("", "TimeoutError"), "TimeoutError"),
+        ("says_that_it_knows_no_error", AttemptsExhausted(""), "the model call was given up without an error"),
+        ("cleans_the_error", AttemptsExhausted("\x00\ud800"), "\ufffd\ufffd"),
+        ("shortens_the_error", AttemptsExhausted("x" * 8193), "x" * 8192 + "... [8193 bytes in full]"),
     )
-
-
-LONG: Final = "x" * 8193
-CASES: tuple[Case, ...] = (
-    fails("notes_every_ended_call_in_model_order", (LOST, BROKEN, FOUND, REFUSED), NOTE),
-    fails("notes_nothing_when_no_tool_was_asked_for", (), None),
-    fails("notes_nothing_when_no_tool_ran", (REFUSED,), None),
-    fails(
-        "names_an_error_without_words", (), None, AttemptsExhausted("", "TimeoutError"), "TimeoutError"
-    ),
-    fails(
-        "says_that_it_knows_no_error",
-        (),
-        None,
-        AttemptsExhausted(""),
-        "the model call was given up without an error",
-    ),
-    fails("cleans_the_error", (), None, AttemptsExhausted("\x00\ud800"), "\ufffd\ufffd"),
-    fails(
-        "shortens_the_error",
-        (),
-        None,
-        AttemptsExhausted(LONG),
-        LONG[:8192] + "... [8193 bytes in full]",
-    ),
-    Reacts(
-        "call_the_model__notes_what_ran_in_a_turn_that_used_up_its_calls",
-        RunModel(TURN),
-        view(
-            TurnView,
-            state=RESUMED,
-            run_state="state",
-            tool_calls=(FOUND, REFUSED, BROKEN, LOST),
-            options=AgentSessionOptions(max_model_calls_per_turn=1),
-        ),
-        Entered(),
-        failed(
-            "the turn made 1 model calls without a final answer; max_model_calls_per_turn is 1",
-            NOTE,
-        ),
-    ),
 )  # fmt: skip
+BY_A_RULE = tuple(
+    Reacts(f"record_ended_turn__{claim}", step, unfinished(), Entered(), failed(error))
+    for claim, step, error in (
+        ("fails_a_turn_that_asked_for_no_tool", BY_RULE, "too many"),
+        ("says_that_it_knows_no_error", STEP, "the turn was ended without an error"),
+    )
+)
+ASKS = tuple(
+    Reacts(
+        f"{rule}__asks_the_runner_what_can_be_kept",
+        step,
+        unfinished(run_state="state", tool_calls=RECORDS),
+        on,
+        BuildUnfinishedTurn(TURN, "state", RECORDS, error),
+    )
+    for rule, step, on, error in (
+        ("record_lost_turn", STEP, LOST, "lost"),
+        ("record_ended_turn", BY_RULE, Entered(), "too many"),
+    )
+)
+ENDS = tuple(
+    Reacts(
+        f"finish_failed_turn__{claim}",
+        STEP,
+        unfinished(run_state="state", tool_calls=records, steering=steering),
+        UnfinishedTurnBuilt(messages, "lost"),
+        failed("lost", *stored),
+    )
+    for claim, records, steering, messages, stored in (
+        ("notes_every_ended_call_in_model_order", RECORDS[::-1], (), None, (said(4, NOTE),)),
+        ("notes_nothing_when_no_tool_ran", (REFUSED,), (), None, ()),
+        ("keeps_the_exact_items_instead_of_a_note", RECORDS, (), ITEMS, (AppendMessages(KEPT),)),
+        ("keeps_no_items_when_there_are_none", RECORDS, (), (), ()),
+        ("keeps_what_the_user_said_before_the_note", RECORDS, SAID, None,
+         (said(4, "sooner", "id of sooner"), said(5, "now", "id of now"), said(6, NOTE))),
+        ("keeps_behind_the_items_only_what_they_do_not_hold", RECORDS, SAID, ITEMS,
+         (AppendMessages(KEPT), said(6, "now", "id of now"))),
+    )
+)  # fmt: skip
+
+CASES: tuple[Case, ...] = (*WITHOUT_TOOLS, *BY_A_RULE, *ASKS, *ENDS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=claim_of)
@@ -133,8 +158,9 @@ def test_failure(case: Case) -> None:
     assert case.result() == case.then
 
 
-def test_record_turn_failure__refuses_a_turn_that_runs_tools() -> None:
-    given = view(TurnRecordsView, state=USING_TOOLS)
+@pytest.mark.parametrize("on", [LOST, Entered()], ids=["lost", "ended"])
+def test_record_turn_failure__refuses_a_turn_that_runs_tools(on: Occurrence) -> None:
+    message = "turn-2 failed at its model call in the state RunningTools"
 
-    with pytest.raises(StateCorrupt, match="turn-2 lost its model call in the state RunningTools"):
-        react(STEP, given, AttemptsExhausted("lost"), NOW)
+    with pytest.raises(StateCorrupt, match=message):
+        react(STEP, unfinished(state=USING_TOOLS), on, NOW)

@@ -24,7 +24,7 @@ from dex_agents_model.ids import ToolCallId
 from dex_agents_model.interpreter import plan_wait, run_step
 from dex_agents_model.steps import CallTool, ResumeTurn, Step
 from dex_agents_model.table import react
-from dex_agents_model.views import CallView, StepView, TurnRecordsView
+from dex_agents_model.views import CallView, ResumeView, StepView
 from dex_agents_model.waits import ForToolResults
 
 from .samples import NOW, TURN, USING_TOOLS, call, call_view, view
@@ -100,7 +100,7 @@ async def test_run_step__refuses_a_second_effect(monkeypatch: pytest.MonkeyPatch
 
 
 def test_plan_wait__commits_the_wait_once() -> None:
-    port = ScriptedPort(view(TurnRecordsView, state=USING_TOOLS))
+    port = ScriptedPort(view(ResumeView, state=USING_TOOLS))
     waits = WaitDecision(wait=ForToolResults(2))
 
     assert plan_wait(ResumeTurn(TURN, 2), port) == waits

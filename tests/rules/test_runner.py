@@ -9,24 +9,26 @@ from attrs import Factory, define
 
 from dex_agents_model.calls import Runnable, Succeeded, ToolCallStatus, ToolEffect
 from dex_agents_model.effects import (
+    BuildUnfinishedTurn,
     CallModel,
     Effect,
     ExecuteTool,
-    Outcome,
     ToolRaised,
     ToolReturned,
     TurnCompleted,
+    UnfinishedTurnBuilt,
 )
-from dex_agents_model.errors import ContractBroken
-from dex_agents_model.ids import ToolCallId
+from dex_agents_model.errors import ClaimRefused, ContractBroken
+from dex_agents_model.ids import ToolCallId, TurnId
 from dex_agents_model.policy import AgentSessionOptions, ToolPolicy
-from dex_agents_model.records import AgentMessage, FrameworkMessage, MessageRole
+from dex_agents_model.records import AgentMessage, AgentUserMessage, FrameworkMessage, MessageRole
 from dex_agents_model.runner import (
     AgentTurnContext,
     DeferredToolExecution,
-    Heartbeat,
+    Invocation,
     ToolExecutionError,
     ToolExecutionResult,
+    UnfinishedTurn,
     perform,
     user_message,
 )
@@ -36,6 +38,11 @@ from .samples import MESSAGES, SESSION, TURN, call
 ENDED = Succeeded(call("a"), "found")
 RUNNABLE = Runnable(call("b"))
 OPTIONS = AgentSessionOptions(tool_policies={"tool_a": ToolPolicy(ToolEffect.READ, True)})
+
+
+KEPT = FrameworkMessage(MessageRole.ASSISTANT, "<call>")
+HELLO = AgentUserMessage("hello", "message-1")
+UNFINISHED = BuildUnfinishedTurn(TURN, "state", (ENDED,), "lost")
 
 
 @define
@@ -82,23 +89,35 @@ class ScriptedRunner:
         self.log.append("heartbeat")
 
 
-async def performed(effect: Effect, runner: ScriptedRunner, heartbeat: Heartbeat) -> Outcome:
-    return await perform(
-        effect,
-        runner,
+class KeepingRunner(ScriptedRunner):
+    """A runner that can also build the messages of an unfinished turn."""
+
+    def build_unfinished_turn_messages(self, turn: UnfinishedTurn) -> Any:
+        return self._answer(turn)
+
+
+def where(runner: ScriptedRunner, *, grants: bool = True) -> Invocation:
+    async def claim(turn: TurnId, call: ToolCallId) -> bool:
+        runner.log.append(("claim", turn, call))
+        return grants
+
+    return Invocation(
         session=SESSION,
         attempt=2,
         options=OPTIONS,
         events=runner,
-        heartbeat=heartbeat,
+        heartbeat=runner.beat,
+        claim=claim,
     )
 
 
 async def test_perform__gives_a_model_call_its_whole_turn() -> None:
     runner = ScriptedRunner(TurnCompleted(()))
-    heartbeat = runner.beat
+    invocation = where(runner)
 
-    outcome = await performed(CallModel(TURN, MESSAGES, "state", (ENDED,)), runner, heartbeat)
+    outcome = await perform(
+        CallModel(TURN, MESSAGES, "state", (ENDED,), ("and this",)), runner, invocation
+    )
 
     assert outcome == TurnCompleted(())
     assert runner.log == [
@@ -109,19 +128,26 @@ async def test_perform__gives_a_model_call_its_whole_turn() -> None:
             messages=MESSAGES,
             framework_run_state="state",
             tool_calls={ENDED.tool_call_id: ENDED},
+            steering_messages=("and this",),
             options=OPTIONS,
             events=runner,
-            heartbeat=heartbeat,
+            heartbeat=invocation.heartbeat,
         )
     ]
 
 
-async def test_perform__announces_a_tool_and_beats_before_it_runs() -> None:
+@pytest.mark.parametrize("fenced", [False, True])
+async def test_perform__claims_a_fenced_call_then_announces_it_and_beats_before_it_runs(
+    fenced: bool,
+) -> None:
     runner = ScriptedRunner(ToolExecutionResult("found"))
-    heartbeat = runner.beat
+    invocation = where(runner)
 
-    assert await performed(ExecuteTool(RUNNABLE), runner, heartbeat) == ToolReturned("found")
+    outcome = await perform(ExecuteTool(RUNNABLE, fenced), runner, invocation)
+
+    assert outcome == ToolReturned("found")
     assert runner.log == [
+        *([("claim", "turn-2", "b")] if fenced else []),
         ("started", "b", "tool_b"),
         "heartbeat",
         DeferredToolExecution(
@@ -130,15 +156,54 @@ async def test_perform__announces_a_tool_and_beats_before_it_runs() -> None:
             idempotency_key="session-1/turn-2/b",
             attempt=2,
             events=runner,
-            heartbeat=heartbeat,
+            heartbeat=invocation.heartbeat,
         ),
+    ]
+
+
+async def test_perform__runs_nothing_when_the_claim_is_refused() -> None:
+    runner = ScriptedRunner(ToolExecutionResult("found"))
+
+    with pytest.raises(ClaimRefused, match="tool call b of turn-2 is not this delivery's to run"):
+        await perform(ExecuteTool(RUNNABLE, fenced=True), runner, where(runner, grants=False))
+    assert runner.log == [("claim", "turn-2", "b")]
+
+
+async def test_perform__asks_a_runner_to_keep_an_unfinished_turn_only_if_it_can() -> None:
+    runner = ScriptedRunner()
+
+    outcome = await perform(UNFINISHED, runner, where(runner))
+
+    assert (outcome, runner.log) == (UnfinishedTurnBuilt(None, "lost"), [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "messages"),
+    [(None, None), ([], ()), ([KEPT], (KEPT,))],
+    ids=["it cannot", "nothing", "a message"],
+)
+async def test_perform__takes_what_the_runner_keeps_of_an_unfinished_turn(
+    answer: list[FrameworkMessage] | None, messages: tuple[FrameworkMessage, ...] | None
+) -> None:
+    runner = KeepingRunner(answer)
+
+    outcome = await perform(UNFINISHED, runner, where(runner))
+
+    assert outcome == UnfinishedTurnBuilt(messages, "lost")
+    assert runner.log == [
+        UnfinishedTurn(
+            flow_id=SESSION,
+            turn_id=TURN,
+            framework_run_state="state",
+            tool_calls={ENDED.tool_call_id: ENDED},
+        )
     ]
 
 
 async def test_perform__takes_a_failure_for_the_model_as_an_outcome() -> None:
     runner = ScriptedRunner(ToolExecutionError("no such order"))
 
-    outcome = await performed(ExecuteTool(RUNNABLE), runner, runner.beat)
+    outcome = await perform(ExecuteTool(RUNNABLE), runner, where(runner))
 
     assert outcome == ToolRaised("no such order")
 
@@ -148,7 +213,7 @@ async def test_perform__lets_every_other_exception_fail_the_attempt(effect: Effe
     runner = ScriptedRunner(ConnectionError("lost"))
 
     with pytest.raises(ConnectionError, match="lost"):
-        await performed(effect, runner, runner.beat)
+        await perform(effect, runner, where(runner))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +235,7 @@ async def test_perform__refuses_what_the_contract_does_not_know(
     runner = ScriptedRunner("done")
 
     with pytest.raises(ContractBroken, match=message):
-        await performed(effect, runner, runner.beat)
+        await perform(effect, runner, where(runner))
 
 
 def context(run_state: str | None) -> AgentTurnContext:
@@ -182,6 +247,7 @@ def context(run_state: str | None) -> AgentTurnContext:
         messages=MESSAGES,
         framework_run_state=run_state,
         tool_calls={ENDED.tool_call_id: ENDED},
+        steering_messages=(),
         options=OPTIONS,
         events=writer,
         heartbeat=writer.beat,
@@ -206,9 +272,11 @@ def test_agent_turn_context__resolves_policies_by_the_options() -> None:
 
 
 def test_user_message__places_what_the_runner_built() -> None:
-    built = user_message(ScriptedRunner(), sequence=4, turn=TURN, text="hello")
+    built = user_message(ScriptedRunner(), sequence=4, turn=TURN, message=HELLO)
 
-    assert built == AgentMessage(4, TURN, MessageRole.USER, "<hello>", "hello")
+    assert built == AgentMessage(
+        4, TURN, MessageRole.USER, "<hello>", "hello", message_id="message-1"
+    )
 
 
 def test_user_message__refuses_another_role() -> None:
@@ -218,4 +286,4 @@ def test_user_message__refuses_another_role() -> None:
         ContractBroken,
         match="build_user_message returned a message of the role assistant, not user",
     ):
-        user_message(runner, sequence=4, turn=TURN, text="hello")
+        user_message(runner, sequence=4, turn=TURN, message=HELLO)
