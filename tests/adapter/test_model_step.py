@@ -9,15 +9,28 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent, RunContext
+from pydantic_ai import Agent, DeferredToolRequests, RunContext
 from pydantic_ai.agent import WrapperAgent
-from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+from pydantic_ai.capabilities import (
+    AbstractCapability,
+    CapabilityOrdering,
+    HandleDeferredToolCalls,
+)
 from pydantic_ai.exceptions import ModelHTTPError, SkipModelRequest
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    ModelResponsePart,
+    NativeToolCallPart,
+    NativeToolReturnPart,
+    TextPart,
+    ToolCallPart,
+)
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, FunctionModel
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
+from pydantic_ai.usage import RunUsage
 
 from dex_agents_model import (
     AgentSessionOptions,
@@ -31,11 +44,13 @@ from dex_agents_model import (
 )
 from dex_agents_pydantic_ai import PydanticAIRunner
 from dex_agents_pydantic_ai.errors import ModelStepFailed
+from dex_agents_pydantic_ai.model_step import usage_of
 
 from .doubles import (
     RecordingEvents,
     ScriptedModel,
     Session,
+    loaded,
     succeeded,
     tool_call,
     tool_calls,
@@ -143,8 +158,6 @@ async def test_run_model_step__runs_the_agent_inside_a_wrapper() -> None:
 async def test_run_model_step__defers_tools_of_an_agent_whose_output_lists_deferred_requests() -> (
     None
 ):
-    from pydantic_ai import DeferredToolRequests
-
     agent = agent_with_tools([], output_type=[Answer, DeferredToolRequests])
     model = ScriptedModel(
         tool_calls(("find", '{"x":1}', "a")), tool_calls(("final_result", '{"text":"done"}', "o"))
@@ -223,6 +236,76 @@ async def test_run_model_step__drops_an_early_result_of_a_skipped_model_call() -
     assert "early" not in outcome.framework_run_state
 
 
+async def test_run_model_step__drops_even_an_invalid_result_beside_tool_calls() -> None:
+    agent = agent_with_tools([], output_type=Answer)
+    model = ScriptedModel(tool_calls(("final_result", "{}", "o"), ("find", '{"x":1}', "a")))
+
+    outcome = await session(agent, model).ask("hi")
+
+    assert isinstance(outcome, ToolCallsRequested)
+    assert [call.tool_call_id for call in outcome.tool_calls] == ["a"]
+
+
+# --- what a provider ran itself --------------------------------------------------------------
+
+
+async def test_run_model_step__keeps_a_providers_own_tools_beside_deferred_calls() -> None:
+    searched: list[ModelResponsePart] = [
+        NativeToolCallPart("web_search", {"query": "x"}, "n", provider_name="p"),
+        NativeToolReturnPart("web_search", "result", "n", provider_name="p"),
+    ]
+    responses = [
+        ModelResponse([*searched, ToolCallPart("find", {"x": 1}, "a")]),
+        ModelResponse([TextPart("done")]),
+    ]
+
+    @dataclass
+    class Answers(AbstractCapability[Any]):
+        async def before_model_request(
+            self, ctx: RunContext[Any], request_context: ModelRequestContext
+        ) -> ModelRequestContext:
+            raise SkipModelRequest(responses.pop(0))
+
+    played = session(agent_with_tools([], capabilities=[Answers()]), ScriptedModel())
+
+    asked = await played.ask("hi")
+    assert isinstance(asked, ToolCallsRequested)
+    assert [call.tool_call_id for call in asked.tool_calls] == ["a"]
+    done = await played.resume(succeeded("a", "1"))
+
+    assert isinstance(done, TurnCompleted)
+    [first, *_] = done.new_messages
+    assert loaded(first).parts == [*searched, ToolCallPart("find", {"x": 1}, "a")]
+
+
+# --- answers without text ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [[""], [{0: DeltaThinkingPart(content="hm")}]])
+async def test_run_model_step__asks_again_for_an_answer_and_takes_no_older_text(
+    answer: list[Any],
+) -> None:
+    played = session(
+        agent_with_tools([]),
+        ScriptedModel(["older", *tool_calls(("find", '{"x":1}', "a"))], answer, ["newer"]),
+    )
+    await played.ask("hi")
+
+    done = await played.resume(succeeded("a", "1"))
+
+    assert isinstance(done, TurnCompleted)
+    assert done.new_messages[-1].text == "newer"
+    assert done.usage.requests == 2
+
+
+async def test_run_model_step__asks_again_only_so_often() -> None:
+    model = ScriptedModel(*[[""]] * 5)
+
+    with pytest.raises(RuntimeError, match="maximum output retries"):
+        await session(Agent(), model).ask("hi")
+    assert len(model.received) == 2
+
+
 # --- live text and usage ---------------------------------------------------------------------
 
 
@@ -262,10 +345,6 @@ async def test_run_model_step__reports_the_usage_of_its_own_call_only() -> None:
 
 
 def test_usage_of__maps_each_count() -> None:
-    from pydantic_ai.usage import RunUsage
-
-    from dex_agents_pydantic_ai.model_step import usage_of
-
     usage = RunUsage(
         requests=1,
         input_tokens=2,
@@ -382,8 +461,6 @@ async def test_run_model_step__fails_when_a_queued_message_discards_the_tool_cal
 
 
 async def test_run_model_step__fails_when_a_capability_built_in_the_run_answers_a_call() -> None:
-    from pydantic_ai.capabilities import HandleDeferredToolCalls
-
     def answering(ctx: RunContext[Any]) -> HandleDeferredToolCalls[Any]:
         return HandleDeferredToolCalls(
             handler=lambda ctx, requests: requests.build_results(

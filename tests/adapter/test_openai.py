@@ -20,7 +20,8 @@ from dex_agents_model import AgentUsage, ToolCallsRequested, TurnCompleted
 from dex_agents_pydantic_ai import PydanticAIRunner
 
 from .doubles import Session, failed, rejected, succeeded, unknown
-from .openai_server import Json, OpenAIServer, Reply, calls, openai_server, text
+from .openai_protocol import calls, text
+from .sse_server import Json, Reply, SseServer, cut, refused, sse_server
 
 USED_BY_ONE_CALL = AgentUsage(
     requests=1, input_tokens=11, output_tokens=7, cache_read_tokens=3, reasoning_tokens=2
@@ -34,10 +35,10 @@ class Answer(BaseModel):
 
 
 @asynccontextmanager
-async def provider(*replies: Reply) -> AsyncIterator[tuple[OpenAIServer, OpenAIChatModel]]:
+async def provider(*replies: Reply) -> AsyncIterator[tuple[SseServer, OpenAIChatModel]]:
     async with (
-        openai_server(*replies) as server,
-        AsyncOpenAI(base_url=server.base_url, api_key="none", max_retries=0) as client,
+        sse_server(*replies) as server,
+        AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="none", max_retries=0) as client,
     ):
         yield server, OpenAIChatModel("gpt-5.2", provider=OpenAIProvider(openai_client=client))
 
@@ -162,8 +163,7 @@ async def test_openai__bad_arguments_are_corrected_and_never_poison_later_reques
 async def test_openai__a_refused_call_fails_the_attempt_and_its_retry_asks_the_same(
     status: int,
 ) -> None:
-    refusal = Reply(status=status, headers=[("retry-after", "1")])
-    async with provider(refusal, text("Hello.")) as (server, model):
+    async with provider(refused(status), text("Hello.")) as (server, model):
         played = Session(PydanticAIRunner(order_agent(), model=model))
         with pytest.raises(ModelHTTPError, match=f"{status}"):
             await played.ask("Hi")
@@ -174,8 +174,8 @@ async def test_openai__a_refused_call_fails_the_attempt_and_its_retry_asks_the_s
 
 
 async def test_openai__a_cut_stream_fails_the_attempt_and_its_retry_starts_afresh() -> None:
-    cut = Reply([{"content": "Hel"}], is_cut=True)
-    async with provider(cut, text("Hello.")) as (server, model):
+    half = cut(text("Hel", "lo."), after_frames=1)
+    async with provider(half, text("Hello.")) as (server, model):
         played = Session(PydanticAIRunner(order_agent(), model=model))
         with pytest.raises(RuntimeError):
             await played.ask("Hi")
