@@ -142,19 +142,19 @@ async def test_runtime__says_that_no_server_answers(tmp_path: Path) -> None:
         assert "\n" not in str(error)
 
 
-async def test_runtime__says_that_its_data_directory_is_in_use(
+async def test_runtime__says_that_its_data_directory_is_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(SERVER_ADDRESS_VARIABLE, raising=False)
     data_dir = tmp_path / "data"
-    message = (
-        f"the dev engine did not start: error: another dev engine is using {data_dir};"
-        " stop it, or name another directory"
-    )
-    async with DevEngine(data_dir):
-        with pytest.raises(EngineUnavailable, match=in_one_line(message)):
-            async with AgentRuntime(*build_flows(tmp_path), data_dir=data_dir):
-                pass
+    data_dir.touch()
+
+    with pytest.raises(
+        EngineUnavailable,
+        match=in_one_line(f"cannot use the data directory {data_dir}: File exists"),
+    ):
+        async with AgentRuntime(*build_flows(tmp_path), data_dir=data_dir):
+            pass
 
 
 async def test_engine__says_that_its_data_directory_is_in_use(tmp_path: Path) -> None:
