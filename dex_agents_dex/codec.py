@@ -19,6 +19,7 @@ from dex_agents_model.records import (
     AgentUsage,
     AgentUserMessage,
     ApprovalRecord,
+    HistorySummary,
     SteeringMessage,
     TakenSteering,
 )
@@ -85,6 +86,7 @@ _STORED: Final[tuple[Any, ...]] = (
     REQUEST_IDS,
     AgentUsage,
     AgentUserMessage,
+    HistorySummary,
     SteeringMessage,
     TakenSteering,
     AgentInterruptResolution,

@@ -28,7 +28,7 @@ from dex_agents_model.requests import (
     SteerUserMessage,
     WithdrawUserMessage,
 )
-from dex_agents_model.runner import AgentFrameworkRunner
+from dex_agents_model.runner import AgentFrameworkRunner, SummarizesHistory
 from dex_agents_model.steps import StartAgentSession
 from dex_agents_model.table import RPC_OF, SPECS, answer
 
@@ -66,7 +66,8 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
     `bind` it to a client, or no single-attempt tool can run.
 
     Raises:
-        ValueError: ``flow_type`` is blank or holds one of ``/ $ :``.
+        ValueError: ``flow_type`` is blank or holds one of ``/ $ :``, or the options ask for
+            compaction and the runner cannot summarise.
     """
 
     def __init__(
@@ -79,6 +80,11 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
         if not flow_type.strip() or any(sign in flow_type for sign in "/$:"):
             raise ValueError(f"flow type {flow_type!r} must not be blank nor hold any of '/ $ :'")
         self.options: Final = options or AgentSessionOptions()
+        if self.options.compaction is not None and not isinstance(runner, SummarizesHistory):
+            raise ValueError(
+                f"the runner of {flow_type} cannot summarise: give it summarize_history and"
+                " estimate_overhead_tokens, or the options no compaction policy"
+            )
         self.agent_events: Final = dex.Stream(
             "AgentEvents", AgentEvent, self.options.event_stream_capacity_bytes
         )

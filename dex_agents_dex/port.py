@@ -34,9 +34,10 @@ from dex_agents_model.effects import (
 from dex_agents_model.errors import ClaimRefused, ContractBroken, StateCorrupt
 from dex_agents_model.events import AgentEvent, StepMethod
 from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId
+from dex_agents_model.performing import Invocation, perform
 from dex_agents_model.policy import AgentSessionOptions
 from dex_agents_model.requests import ClaimToolCall
-from dex_agents_model.runner import AgentFrameworkRunner, Invocation, perform
+from dex_agents_model.runner import AgentFrameworkRunner, SummarizesHistory
 from dex_agents_model.steps import AwaitToolApproval, AwaitUserMessage, ResumeTurn, Step
 from dex_agents_model.table import SPEC_OF
 from dex_agents_model.views import CallView, StepView
@@ -89,6 +90,11 @@ class SessionBinding:
     clock: EngineClock
     claims: Claims
 
+    def overhead_tokens(self) -> int:
+        """What the runner says that it adds to each model input."""
+        runner = self.runner
+        return runner.estimate_overhead_tokens() if isinstance(runner, SummarizesHistory) else 0
+
 
 class DexStepPort:
     """One invocation of one Step's wait_for or execute."""
@@ -105,7 +111,9 @@ class DexStepPort:
             binding.clock.learn(context.first_attempt_at)
 
     def view(self, step: Step) -> StepView:
-        reader = SessionReader(self._context, self._binding.options)
+        reader = SessionReader(
+            self._context, self._binding.options, self._binding.overhead_tokens()
+        )
         view = reader.step_view(SPEC_OF[type(step)].reads, step)
         if isinstance(view, CallView) and view.record is not None:
             self.known_records[view.record.tool_call_id] = view.record

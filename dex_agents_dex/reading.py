@@ -29,6 +29,7 @@ from dex_agents_model.records import (
     AgentState,
     AgentUsage,
     ApprovalRecord,
+    HistorySummary,
     TakenSteering,
 )
 from dex_agents_model.requests import ClaimToolCall, Request
@@ -38,6 +39,7 @@ from dex_agents_model.views import (
     ApprovalsView,
     ApprovalView,
     CallView,
+    CompactionView,
     MessagesView,
     PendingSteering,
     PendingUserMessage,
@@ -62,6 +64,7 @@ from .schema import (
     APPROVALS,
     CANCELLED_TURN,
     FRAMEWORK_RUN_STATE,
+    HISTORY_SUMMARY,
     INTERRUPT_RESOLUTIONS,
     PENDING_INTERRUPTS,
     QUEUED_USER_MESSAGES,
@@ -85,6 +88,7 @@ class Loads:
     channel_maps: tuple[dex.ChannelMap[Any], ...] = ()
 
 
+_HISTORY_MAPS: Final = (AGENT_MESSAGES, AGENT_MESSAGE_PARTS, HISTORY_SUMMARY)
 _TURN_MAPS: Final = (
     FRAMEWORK_RUN_STATE,
     AGENT_TOOL_CALLS,
@@ -95,7 +99,8 @@ _TURN_MAPS: Final = (
 _NOTHING: Final = Loads()
 _LOADS_OF: Final[Mapping[type[object], Loads]] = MappingProxyType(
     {
-        TurnView: Loads(maps=(AGENT_MESSAGES, AGENT_MESSAGE_PARTS, *_TURN_MAPS)),
+        TurnView: Loads(maps=(*_HISTORY_MAPS, *_TURN_MAPS)),
+        CompactionView: Loads(maps=_HISTORY_MAPS),
         ResumeView: Loads(maps=(AGENT_TOOL_CALLS,), channels=(STEERING_MESSAGES,)),
         UnfinishedTurnView: Loads(
             maps=_TURN_MAPS,
@@ -136,6 +141,7 @@ class SessionReader:
 
     context: dex.Context
     options: AgentSessionOptions
+    overhead_tokens: int = 0
 
     def step_view(self, kind: type[StepView], step: Step) -> StepView:
         """What ``step`` loads. ``kind`` is what its Spec reads."""
@@ -147,6 +153,15 @@ class SessionReader:
                 run_state=self._run_state(),
                 tool_calls=self._tool_calls(),
                 steering=self._taken_steering(),
+                summary=self._summary(),
+                overhead_tokens=self.overhead_tokens,
+            )
+        if issubclass(kind, CompactionView):
+            return self._fill(
+                CompactionView,
+                usage=self._usage,
+                messages=self._messages(),
+                summary=self._summary(),
             )
         if issubclass(kind, ResumeView):
             return self._fill(
@@ -245,6 +260,10 @@ class SessionReader:
             read_message(AGENT_MESSAGES.get(self.context, key), parts)
             for key in AGENT_MESSAGES.get_all_instance_keys(self.context)
         )
+
+    def _summary(self) -> HistorySummary | None:
+        keys = HISTORY_SUMMARY.get_all_instance_keys(self.context)
+        return HISTORY_SUMMARY.get(self.context, keys[-1]) if keys else None
 
     def _run_state(self) -> str | None:
         keys = run_state_keys(RUN_STATE_PART_COUNT.get(self.context))

@@ -15,6 +15,7 @@ from dex_agents_model.records import (
     AgentUsage,
     AgentUserMessage,
     ApprovalRecord,
+    HistorySummary,
     SteeringMessage,
     TakenSteering,
 )
@@ -39,6 +40,7 @@ AGENT_TOOL_CALL_PARTS: Final = dex.AttributeMap("AgentToolCallParts", str)
 TOOL_CALL_CLAIMS: Final = dex.AttributeMap("ToolCallClaims", str)
 TAKEN_STEERING: Final = dex.AttributeMap("TakenSteering", TakenSteering)
 APPROVALS: Final = dex.AttributeMap("Approvals", ApprovalRecord)
+HISTORY_SUMMARY: Final = dex.AttributeMap("HistorySummary", HistorySummary)
 
 STEERING_MESSAGES: Final = dex.Channel("SteeringMessages", SteeringMessage)
 QUEUED_USER_MESSAGES: Final = dex.Channel("QueuedUserMessages", AgentUserMessage)
@@ -68,6 +70,7 @@ DEFINITIONS: Final = (
     TOOL_CALL_CLAIMS,
     TAKEN_STEERING,
     APPROVALS,
+    HISTORY_SUMMARY,
     STEERING_MESSAGES,
     QUEUED_USER_MESSAGES,
     INTERRUPT_RESOLUTIONS,

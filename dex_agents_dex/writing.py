@@ -14,6 +14,7 @@ from dex_agents_model.decision import (
     ClaimCall,
     ClearTurn,
     DrainChannels,
+    DropMessages,
     InterruptResolved,
     Publish,
     PutToolCall,
@@ -22,6 +23,7 @@ from dex_agents_model.decision import (
     SetInterrupts,
     SetRunState,
     SetState,
+    SetSummary,
     SetTakenRequestIds,
     SetUsage,
     SteeringQueued,
@@ -33,14 +35,16 @@ from dex_agents_model.decision import (
 )
 from dex_agents_model.ids import InterruptId
 from dex_agents_model.layout import (
+    Entry,
     lay_message,
     lay_run_state,
     lay_tool_call,
     message_key,
     run_state_keys,
 )
+from dex_agents_model.performing import user_message
 from dex_agents_model.records import AgentMessage
-from dex_agents_model.runner import AgentFrameworkRunner, user_message
+from dex_agents_model.runner import AgentFrameworkRunner
 
 from .schema import (
     AGENT_MESSAGE_PARTS,
@@ -52,6 +56,7 @@ from .schema import (
     APPROVALS,
     CANCELLED_TURN,
     FRAMEWORK_RUN_STATE,
+    HISTORY_SUMMARY,
     INTERRUPT_RESOLUTIONS,
     PENDING_INTERRUPTS,
     QUEUED_USER_MESSAGES,
@@ -100,6 +105,12 @@ class SessionWriter:
                 )
             case ClearTurn():
                 self._clear_turn()
+            case SetSummary(summary):
+                for key in HISTORY_SUMMARY.get_all_instance_keys(context):
+                    HISTORY_SUMMARY.delete(context, key)
+                HISTORY_SUMMARY.set(context, message_key(summary.through_sequence), summary)
+            case DropMessages(sequences):
+                self._drop_messages(sequences)
             case TakeSteering():
                 self._take_steering(write)
             case SetCancelledTurn(turn):
@@ -141,6 +152,13 @@ class SessionWriter:
         AGENT_MESSAGES.set(self.context, message_key(message.sequence), laid.entry)
         for key, part in laid.parts.items():
             AGENT_MESSAGE_PARTS.set(self.context, key, part)
+
+    def _drop_messages(self, sequences: tuple[int, ...]) -> None:
+        for key in map(message_key, sequences):
+            entry: Entry | None = AGENT_MESSAGES.get(self.context, key)
+            for part in entry.part_keys() if entry else ():
+                AGENT_MESSAGE_PARTS.delete(self.context, part)
+            AGENT_MESSAGES.delete(self.context, key)
 
     def _set_run_state(self, run_state: str) -> None:
         parts = lay_run_state(run_state)

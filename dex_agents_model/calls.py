@@ -39,7 +39,8 @@ class RequestedToolCall:
     """What the model asked for. Only an approver's edit changes its arguments.
 
     ``arguments`` is JSON text as the model wrote it, or an approver when ``arguments_edited``.
-    ``deferral_order`` counts the calls of the turn from 0, in model order.
+    ``deferral_order`` counts the calls of the turn from 0, in model order; ``model_call`` says which
+    model call of the turn, from 1, asked for this one.
     """
 
     turn_id: TurnId
@@ -49,6 +50,7 @@ class RequestedToolCall:
     effect: ToolEffect
     requires_approval: bool
     deferral_order: int
+    model_call: int = 1
     arguments_edited: bool = False
 
 

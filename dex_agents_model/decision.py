@@ -18,6 +18,7 @@ from .records import (
     AgentUsage,
     AgentUserMessage,
     ApprovalRecord,
+    HistorySummary,
     SteeringMessage,
     TakenSteering,
 )
@@ -79,6 +80,20 @@ class ClearTurn:
 
 
 @frozen
+class SetSummary:
+    """Replace the summary of the session's history."""
+
+    summary: HistorySummary
+
+
+@frozen
+class DropMessages:
+    """Delete stored messages that a summary stands for."""
+
+    sequences: tuple[int, ...]
+
+
+@frozen
 class TakeSteering:
     """Delete these messages of the steering Channel and keep them with the turn, ``first`` counted from 0."""
 
@@ -137,6 +152,8 @@ Write: TypeAlias = (
     | AppendMessages
     | AppendUserMessage
     | ClearTurn
+    | SetSummary
+    | DropMessages
     | TakeSteering
     | SetCancelledTurn
     | ClaimCall

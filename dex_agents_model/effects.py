@@ -8,7 +8,7 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from .calls import AgentToolCall, Runnable
-from .ids import TurnId
+from .ids import ToolCallId, TurnId
 from .policy import ToolPolicy
 from .records import (
     AgentInterruptResolution,
@@ -26,7 +26,8 @@ from .records import (
 class CallModel:
     """Let the runner make one model call. ``run_state`` is None on the turn's first one.
 
-    ``messages`` are all stored ones in sequence order; ``tool_calls`` are the turn's records in
+    ``messages`` are all stored ones in sequence order behind the ``summary``, if there is one;
+    ``tool_calls`` are the turn's records in
     model order, each of them final; ``steering_messages`` are what the user said since the model
     call before, in order.
     """
@@ -36,6 +37,9 @@ class CallModel:
     run_state: str | None
     tool_calls: tuple[AgentToolCall, ...]
     steering_messages: tuple[str, ...] = ()
+    summary: str | None = None
+    shortened_results: tuple[ToolCallId, ...] = ()
+    """Calls whose results are too much for the context window: the model is shown their start."""
 
 
 @frozen
@@ -51,6 +55,16 @@ class ExecuteTool:
 
 
 @frozen
+class Summarize:
+    """Let the runner summarise ``messages`` and, when there is one, the summary that stood before them."""
+
+    turn: TurnId
+    messages: tuple[AgentMessage, ...]
+    previous_summary: str | None
+    token_limit: int
+
+
+@frozen
 class BuildUnfinishedTurn:
     """Let the runner make messages of what an unfinished turn has finished, when it can.
 
@@ -63,7 +77,7 @@ class BuildUnfinishedTurn:
     error: str | None
 
 
-Effect: TypeAlias = CallModel | ExecuteTool | BuildUnfinishedTurn
+Effect: TypeAlias = CallModel | ExecuteTool | Summarize | BuildUnfinishedTurn
 
 
 # --- occurrences: what happened ---------------------------------------------------------------
@@ -171,6 +185,14 @@ class ToolRaised:
 
 
 @frozen
+class HistorySummarized:
+    """A summary, and what making it used."""
+
+    text: str
+    usage: AgentUsage = AgentUsage()
+
+
+@frozen
 class UnfinishedTurnBuilt:
     """``messages`` of the unfinished turn behind its user message, each tool call with its result.
 
@@ -182,7 +204,12 @@ class UnfinishedTurnBuilt:
 
 
 Outcome: TypeAlias = (
-    TurnCompleted | ToolCallsRequested | ToolReturned | ToolRaised | UnfinishedTurnBuilt
+    TurnCompleted
+    | ToolCallsRequested
+    | ToolReturned
+    | ToolRaised
+    | HistorySummarized
+    | UnfinishedTurnBuilt
 )
 Occurrence: TypeAlias = (
     Entered

@@ -29,6 +29,8 @@ class AgentEventType(StrEnum):
     INTERRUPT_RAISED = "interrupt_raised"
     INTERRUPT_RESOLVED = "interrupt_resolved"
     USAGE_RECORDED = "usage_recorded"
+    HISTORY_COMPACTED = "history_compacted"
+    HISTORY_COMPACTION_FAILED = "history_compaction_failed"
     CUSTOM = "custom"
 
 
@@ -161,6 +163,24 @@ class UsageRecorded:
 
 
 @frozen
+class HistoryCompacted:
+    """A summary stands for the messages up to this one, which stay readable."""
+
+    type: ClassVar = AgentEventType.HISTORY_COMPACTED
+
+    through_sequence: int
+
+
+@frozen
+class HistoryCompactionFailed:
+    """No summary could be made; the turn goes on with its whole history."""
+
+    type: ClassVar = AgentEventType.HISTORY_COMPACTION_FAILED
+
+    error: str
+
+
+@frozen
 class CustomEvent:
     """A runner's own event: a name and JSON text."""
 
@@ -184,6 +204,8 @@ EventPayload: TypeAlias = (
     | InterruptRaised
     | InterruptResolved
     | UsageRecorded
+    | HistoryCompacted
+    | HistoryCompactionFailed
     | CustomEvent
 )
 

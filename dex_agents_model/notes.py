@@ -24,6 +24,7 @@ SUPERSEDED_MESSAGE: Final = "The tool call was not run: it was superseded by a n
 CANCELLED_MESSAGE: Final = "The tool call was not run: the turn was cancelled."
 EXPIRED_MESSAGE: Final = "Nobody approved the tool call before its deadline; it was not run."
 
+SHORTENED_RESULT_BYTES: Final = 2048
 _NOTE_TEXT_BYTES: Final = 4096
 
 
@@ -42,6 +43,11 @@ def describe_tool_call_outcome(record: FinalCall) -> str:
             return OUTCOME_UNKNOWN_TOOL_RESULT
         case Cancelled():
             return CANCELLED_MESSAGE
+
+
+def shorten_result(output: str) -> str:
+    """What the model is shown of a result that is too much for its context window."""
+    return shorten(output, SHORTENED_RESULT_BYTES)
 
 
 def build_turn_failure_note(

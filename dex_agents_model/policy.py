@@ -73,6 +73,40 @@ def _positive(owner: object, attribute: object, value: timedelta | None) -> None
 
 
 @frozen(kw_only=True)
+class CompactionPolicy:
+    """When earlier turns are summarised, so that a session goes on for ever in a finite context window.
+
+    Tokens are estimated as three bytes each. ``trigger_ratio`` of the window starts a compaction;
+    the newest earlier turns of at most ``keep_recent_tokens`` stay as they are.
+    """
+
+    context_window_tokens: int = field(validator=validators.ge(1))
+    trigger_ratio: float = field(default=0.85, validator=[validators.gt(0), validators.le(1)])
+    keep_recent_tokens: int = field(validator=validators.ge(0))
+    reserved_input_tokens: int = field(default=0, validator=validators.ge(0))
+    """Of the window, for what nobody can estimate, such as dynamic instructions."""
+    summary_token_limit: int = field(validator=[validators.ge(1), validators.le(100_000)])
+    """A longer summary is cut; a summary of summaries stays within it, too."""
+    kept_summarised_messages: int | None = field(
+        default=None, validator=validators.optional(validators.ge(0))
+    )
+    """How many messages stay stored behind the summary; None keeps them all."""
+
+    @keep_recent_tokens.default
+    def _a_fifth(self) -> int:
+        return self.context_window_tokens // 5
+
+    @summary_token_limit.default
+    def _a_tenth(self) -> int:
+        return min(max(self.context_window_tokens // 10, 1), 4096)
+
+    @property
+    def trigger_tokens(self) -> int:
+        """An input that is estimated to be larger starts a compaction."""
+        return int(self.context_window_tokens * self.trigger_ratio)
+
+
+@frozen(kw_only=True)
 class AgentSessionOptions:
     """How one Flow type treats its sessions. Read anew by each Step, never stored."""
 
@@ -92,6 +126,8 @@ class AgentSessionOptions:
     """A model response whose tool calls have more arguments fails the turn, with a clear error."""
     fence_single_attempt_tools: bool = True
     """Whether a single-attempt call must be claimed before it runs, so that it never starts twice."""
+    compaction: CompactionPolicy | None = None
+    """None lets the model's input grow with the session."""
     event_stream_capacity_bytes: int = field(default=10 * _MIB, validator=validators.ge(1))
     """Shared by all sessions of the Flow type."""
 

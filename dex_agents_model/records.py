@@ -182,6 +182,26 @@ class ApprovalRecord:
     edited_arguments_digest: str | None = None
 
 
+# --- history -------------------------------------------------------------------------------
+
+
+@frozen
+class HistorySummary:
+    """What the model is told in place of the messages up to ``through_sequence``. Never a message itself."""
+
+    through_sequence: int
+    text: str
+    usage: AgentUsage
+
+
+@frozen
+class HistoryRange:
+    """Which messages are stored, from ``first_sequence`` on, and up to where a summary stands for them."""
+
+    first_sequence: int = 1
+    summarised_through: int = 0
+
+
 # --- the session, by status ----------------------------------------------------------------
 
 
@@ -222,6 +242,7 @@ class WaitingForUserMessage:
     turn_count: int = 0
     message_count: int = 0
     last_turn: TurnEnd | None = None
+    history: HistoryRange = HistoryRange()
 
     @property
     def active_turn_id(self) -> None:
@@ -240,6 +261,7 @@ class _RunningTurn:
     """Model calls of this turn whose answer was committed."""
     steering_count: int = 0
     """Steering messages that this turn took up."""
+    history: HistoryRange = HistoryRange()
 
     @property
     def active_turn_id(self) -> TurnId:

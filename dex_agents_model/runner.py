@@ -13,21 +13,13 @@ from attrs import frozen
 
 from .calls import AgentToolCall, Runnable, ToolCallStatus, ToolEffect
 from .effects import (
-    BuildUnfinishedTurn,
-    CallModel,
-    Effect,
-    ExecuteTool,
-    Outcome,
+    HistorySummarized,
     ToolCallsRequested,
-    ToolRaised,
-    ToolReturned,
     TurnCompleted,
-    UnfinishedTurnBuilt,
 )
-from .errors import ClaimRefused, ContractBroken
-from .ids import SessionId, ToolCallId, TurnId, idempotency_key
+from .ids import SessionId, ToolCallId, TurnId
 from .policy import AgentSessionOptions, ToolPolicy
-from .records import AgentMessage, AgentUserMessage, FrameworkMessage, MessageRole
+from .records import AgentMessage, FrameworkMessage
 
 AgentTurnOutcome: TypeAlias = TurnCompleted | ToolCallsRequested
 Heartbeat: TypeAlias = Callable[[], Awaitable[None]]
@@ -58,10 +50,10 @@ class AgentEventWriter(Protocol):
 class AgentTurnContext:
     """One model call of a turn, and all committed state that it needs.
 
-    ``attempt`` counts from 1. ``messages`` are all stored ones in sequence order; the last user
-    message belongs to this turn. ``framework_run_state`` is None for the turn's first model call,
-    else that of its latest ToolCallsRequested. ``tool_calls`` holds every record of the turn in
-    model order, each of them final.
+    ``attempt`` counts from 1. ``messages`` are all stored ones in sequence order, behind those that
+    the ``summary`` stands for; the last user message belongs to this turn. ``framework_run_state``
+    is None for the turn's first model call, else that of its latest ToolCallsRequested.
+    ``tool_calls`` holds every record of the turn in model order, each of them final.
     """
 
     flow_id: SessionId
@@ -72,6 +64,10 @@ class AgentTurnContext:
     tool_calls: Mapping[ToolCallId, AgentToolCall]
     steering_messages: tuple[str, ...]
     """What the user said since the model call before; it goes to the model beside the tool results."""
+    summary: str | None
+    """What the model is told of earlier turns, as a user message before the others; never stored as one."""
+    shortened_results: frozenset[ToolCallId]
+    """Calls of this turn whose results the model is shown only the start of (`shorten_result`)."""
     options: AgentSessionOptions
     events: AgentEventWriter
     heartbeat: Heartbeat
@@ -144,6 +140,32 @@ class AgentFrameworkRunner(Protocol):
 
 
 @frozen(kw_only=True)
+class SummaryRequest:
+    """What is to be summarised: whole turns, oldest first, and the summary of what lay before them."""
+
+    flow_id: SessionId
+    turn_id: TurnId
+    attempt: int
+    messages: tuple[AgentMessage, ...]
+    previous_summary: str | None
+    token_limit: int
+    heartbeat: Heartbeat
+
+
+@runtime_checkable
+class SummarizesHistory(Protocol):
+    """A runner must also have this when its sessions have a CompactionPolicy."""
+
+    async def summarize_history(self, request: SummaryRequest) -> HistorySummarized:
+        """One model call without tools. Any exception fails the attempt."""
+        ...
+
+    def estimate_overhead_tokens(self) -> int:
+        """About how much of each input the runner adds by itself: instructions, tool definitions."""
+        ...
+
+
+@frozen(kw_only=True)
 class UnfinishedTurn:
     """A turn that failed or was cancelled after it had asked for tools; every record is final."""
 
@@ -165,129 +187,3 @@ class KeepsUnfinishedTurns(Protocol):
         None when this turn cannot be kept; the session then stores a note instead. Must not block.
         """
         ...
-
-
-def user_message(
-    runner: AgentFrameworkRunner, *, sequence: int, turn: TurnId, message: AgentUserMessage
-) -> AgentMessage:
-    """What a user said as a stored message.
-
-    Raises:
-        ContractBroken: the runner gave it another role.
-    """
-    built = runner.build_user_message(message.text)
-    if built.role is not MessageRole.USER:
-        raise ContractBroken(
-            f"build_user_message returned a message of the role {built.role}, not {MessageRole.USER}"
-        )
-    return AgentMessage(
-        sequence=sequence,
-        turn_id=turn,
-        role=built.role,
-        framework_item=built.framework_item,
-        text=built.text,
-        tool_call_id=built.tool_call_id,
-        tool_name=built.tool_name,
-        message_id=message.message_id,
-    )
-
-
-@frozen(kw_only=True)
-class Invocation:
-    """Where a Step runs: what every call of the runner is given, besides what it is about.
-
-    ``claim`` asks for the right to run a single-attempt call, in the name of this one delivery.
-    """
-
-    session: SessionId
-    attempt: int
-    options: AgentSessionOptions
-    events: AgentEventWriter
-    heartbeat: Heartbeat
-    claim: Callable[[TurnId, ToolCallId], Awaitable[bool]]
-
-
-async def perform(effect: Effect, runner: AgentFrameworkRunner, where: Invocation) -> Outcome:
-    """Let ``runner`` do what a Step asked for, and say what came of it.
-
-    Raises:
-        ContractBroken: the runner returned something that its contract does not know.
-        ClaimRefused: another delivery has the call, or its turn is over; the runner was not called.
-        Exception: whatever else the runner raises.
-    """
-    match effect:
-        case CallModel():
-            return await _call_model(effect, runner, where)
-        case ExecuteTool():
-            return await _execute_tool(effect, runner, where)
-        case BuildUnfinishedTurn():
-            return _build_unfinished_turn(effect, runner, where)
-
-
-async def _call_model(
-    effect: CallModel, runner: AgentFrameworkRunner, where: Invocation
-) -> Outcome:
-    outcome: object = await runner.run_model_step(
-        AgentTurnContext(
-            flow_id=where.session,
-            turn_id=effect.turn,
-            attempt=where.attempt,
-            messages=effect.messages,
-            framework_run_state=effect.run_state,
-            tool_calls={record.tool_call_id: record for record in effect.tool_calls},
-            steering_messages=effect.steering_messages,
-            options=where.options,
-            events=where.events,
-            heartbeat=where.heartbeat,
-        )
-    )
-    if isinstance(outcome, AgentTurnOutcome):
-        return outcome
-    raise ContractBroken(f"run_model_step returned {outcome!r:.200}, not an AgentTurnOutcome")
-
-
-async def _execute_tool(
-    effect: ExecuteTool, runner: AgentFrameworkRunner, where: Invocation
-) -> Outcome:
-    record = effect.record
-    if effect.fenced and not await where.claim(record.turn_id, record.tool_call_id):
-        raise ClaimRefused(
-            f"tool call {record.tool_call_id} of {record.turn_id} is not this delivery's to run:"
-            " another one has claimed it, or its turn is over"
-        )
-    # Output before the tool runs: an engine that has seen it knows that the call may have started.
-    where.events.write_tool_call_started(record.tool_call_id, record.tool_name)
-    await where.heartbeat()
-    execution = DeferredToolExecution(
-        flow_id=where.session,
-        tool_call=record,
-        idempotency_key=idempotency_key(where.session, record.turn_id, record.tool_call_id),
-        attempt=where.attempt,
-        events=where.events,
-        heartbeat=where.heartbeat,
-    )
-    try:
-        result: object = await runner.execute_deferred_tool_call(execution)
-    except ToolExecutionError as error:
-        return ToolRaised(str(error))
-    if isinstance(result, ToolExecutionResult):
-        return ToolReturned(result.output)
-    raise ContractBroken(
-        f"execute_deferred_tool_call returned {result!r:.200}, not a ToolExecutionResult"
-    )
-
-
-def _build_unfinished_turn(
-    effect: BuildUnfinishedTurn, runner: AgentFrameworkRunner, where: Invocation
-) -> UnfinishedTurnBuilt:
-    if not isinstance(runner, KeepsUnfinishedTurns):
-        return UnfinishedTurnBuilt(None, effect.error)
-    messages = runner.build_unfinished_turn_messages(
-        UnfinishedTurn(
-            flow_id=where.session,
-            turn_id=effect.turn,
-            framework_run_state=effect.run_state,
-            tool_calls={record.tool_call_id: record for record in effect.tool_calls},
-        )
-    )
-    return UnfinishedTurnBuilt(None if messages is None else tuple(messages), effect.error)

@@ -28,7 +28,23 @@ class AwaitUserMessage:
 
 @frozen
 class RunModel:
-    """One model call of a turn."""
+    """One model call of a turn, after earlier turns were summarised if they have to be."""
+
+    turn: TurnId
+    may_compact: bool = True
+
+
+@frozen
+class CompactHistory:
+    """Summarises what was stored up to ``through_sequence``, whole turns before this one."""
+
+    turn: TurnId
+    through_sequence: int
+
+
+@frozen
+class RecordCompactionFailure:
+    """The failure route of CompactHistory: the turn goes on without a summary."""
 
     turn: TurnId
 
@@ -103,5 +119,13 @@ CallStep: TypeAlias = (
     | RecordToolFailure
     | RecordToolOutcomeUnknown
 )
-TurnStep: TypeAlias = RunModel | ResumeTurn | RecordTurnFailure | RecordTurnCancelled | CallStep
+TurnStep: TypeAlias = (
+    RunModel
+    | CompactHistory
+    | RecordCompactionFailure
+    | ResumeTurn
+    | RecordTurnFailure
+    | RecordTurnCancelled
+    | CallStep
+)
 Step: TypeAlias = StartAgentSession | AwaitUserMessage | TurnStep

@@ -25,8 +25,10 @@ from .effects import (
     DeadlineReached,
     Entered,
     ExecuteTool,
+    HistorySummarized,
     InterruptAnswered,
     Occurrence,
+    Summarize,
     ToolCallsRequested,
     ToolRaised,
     ToolResultsArrived,
@@ -52,6 +54,7 @@ from .requests import (
     WithdrawUserMessage,
 )
 from .rules.approval import expire, nothing_to_ask, take_answer, wait_for_answer
+from .rules.compaction import go_on_uncompacted, store_summary, summarise
 from .rules.failure import (
     finish_cancelled_turn,
     finish_failed_turn,
@@ -59,6 +62,7 @@ from .rules.failure import (
     record_lost_turn,
     record_turn_cancelled,
 )
+from .rules.fan_out import fan_out_tool_calls
 from .rules.rpc import (
     CANCELLED_STEPS,
     cancel_turn,
@@ -78,7 +82,6 @@ from .rules.turn import (
     begin_turn_with_steering,
     call_the_model,
     complete_turn,
-    fan_out_tool_calls,
     resume_turn,
     start_session,
     wait_for_results,
@@ -90,6 +93,8 @@ from .steps import (
     AwaitUserMessage,
     CallSingleAttemptTool,
     CallTool,
+    CompactHistory,
+    RecordCompactionFailure,
     RecordToolFailure,
     RecordToolOutcomeUnknown,
     RecordTurnCancelled,
@@ -104,6 +109,7 @@ from .views import (
     ApprovalsView,
     ApprovalView,
     CallView,
+    CompactionView,
     MessagesView,
     QueueView,
     RequestIdsView,
@@ -127,6 +133,13 @@ MODEL: Final = Limits(
     heartbeat_timeout=_HEARTBEAT,
     within=timedelta(minutes=30),
     on_exhausted=RecordTurnFailure,
+)
+COMPACTION: Final = Limits(
+    attempts=3,
+    attempt_timeout=_CALL,
+    heartbeat_timeout=_HEARTBEAT,
+    within=timedelta(minutes=30),
+    on_exhausted=RecordCompactionFailure,
 )
 RETRIED_TOOL: Final = Limits(
     attempts=3,
@@ -155,10 +168,17 @@ SPECS: Final[tuple[Spec[Any, Any], ...]] = (
         on(UserSteered, begin_turn_with_steering, RunModel),
     )),
     spec(RunModel, reads=TurnView, limits=MODEL, rows=(
-        on(Entered,            call_the_model,     CallModel, RecordTurnFailure),
+        on(Entered,            call_the_model,     CallModel, CompactHistory, RecordTurnFailure),
         on(TurnCompleted,      complete_turn,      AwaitUserMessage),
         on(ToolCallsRequested, fan_out_tool_calls, AwaitToolApproval, CallTool, CallSingleAttemptTool, ResumeTurn,
                                                    RecordTurnFailure),
+    )),
+    spec(CompactHistory, reads=CompactionView, limits=COMPACTION, rows=(
+        on(Entered,           summarise,     Summarize),
+        on(HistorySummarized, store_summary, RunModel),
+    )),
+    spec(RecordCompactionFailure, reads=SessionView, limits=BOOKKEEPING, rows=(
+        on(AttemptsExhausted, go_on_uncompacted, RunModel),
     )),
     spec(AwaitToolApproval, reads=ApprovalView, limits=BOOKKEEPING,
          wait=wait_for_answer, wait_locks=(Lock.INTERRUPTS,), execute_locks=(Lock.INTERRUPTS,), rows=(

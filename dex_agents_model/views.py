@@ -17,6 +17,7 @@ from .records import (
     AgentUsage,
     AgentUserMessage,
     ApprovalRecord,
+    HistorySummary,
     SteeringMessage,
     TakenSteering,
 )
@@ -65,6 +66,18 @@ class TurnView(SessionView):
     run_state: str | None
     tool_calls: tuple[AgentToolCall, ...]
     steering: tuple[TakenSteering, ...] = ()
+    summary: HistorySummary | None = None
+    overhead_tokens: int = 0
+    """What the runner adds to each input by itself: instructions, tool definitions."""
+
+
+@frozen(kw_only=True)
+class CompactionView(SessionView):
+    """What a summary is made from, and what it is added to."""
+
+    usage: AgentUsage
+    messages: tuple[AgentMessage, ...]
+    summary: HistorySummary | None
 
 
 @frozen(kw_only=True)
@@ -107,7 +120,13 @@ class ApprovalView(CallView):
 
 
 StepView: TypeAlias = (
-    SessionView | TurnView | ResumeView | UnfinishedTurnView | CallView | ApprovalView
+    SessionView
+    | TurnView
+    | CompactionView
+    | ResumeView
+    | UnfinishedTurnView
+    | CallView
+    | ApprovalView
 )
 
 

@@ -141,6 +141,7 @@ def _end(
         turn_count=state.turn_count,
         message_count=state.message_count + len(kept) + len(said),
         last_turn=end,
+        history=state.history,
     )
     were_final = {r.tool_call_id for r in view.tool_calls if isinstance(r, FinalCall)}
     ended_now = (r for r in records if r.tool_call_id not in were_final)

@@ -52,6 +52,8 @@ from ..steps import (
     AwaitToolApproval,
     CallSingleAttemptTool,
     CallTool,
+    CompactHistory,
+    RecordCompactionFailure,
     RecordToolFailure,
     RecordToolOutcomeUnknown,
     RecordTurnCancelled,
@@ -75,6 +77,8 @@ from .approval import superseded
 KEPT_REQUEST_IDS: Final = 256
 CANCELLED_STEPS: Final[tuple[type[Step], ...]] = (
     RunModel,
+    CompactHistory,
+    RecordCompactionFailure,
     ResumeTurn,
     AwaitToolApproval,
     CallTool,

@@ -6,16 +6,14 @@ from datetime import datetime
 
 from attrs import evolve
 
-from ..calls import AwaitingApproval, FinalCall, OpenCall, RequestedToolCall, Runnable
+from ..calls import FinalCall
 from ..decision import (
     AppendMessages,
     AppendUserMessage,
     ClearTurn,
     Commit,
     GoTo,
-    PutToolCall,
     SetInterrupts,
-    SetRunState,
     SetState,
     SetUsage,
     StepDecision,
@@ -25,19 +23,16 @@ from ..decision import (
 )
 from ..effects import (
     CallModel,
-    DeferredToolCall,
     Entered,
-    ToolCallsRequested,
     ToolResultsArrived,
     TurnCompleted,
     UserSpoke,
     UserSteered,
 )
-from ..errors import ContractBroken, StateCorrupt
+from ..errors import StateCorrupt
 from ..events import (
     EventPayload,
     SteeringTaken,
-    ToolCallDeferred,
     TurnCancelledEvent,
     TurnCompletedEvent,
     TurnEvent,
@@ -46,7 +41,6 @@ from ..events import (
     UsageRecorded,
 )
 from ..ids import ToolCallId, TurnId
-from ..policy import AgentSessionOptions
 from ..records import (
     AgentUsage,
     AgentUserMessage,
@@ -58,13 +52,19 @@ from ..records import (
     TurnSucceeded,
     WaitingForUserMessage,
 )
-from ..steps import AwaitUserMessage, RecordTurnFailure, ResumeTurn, RunModel, StartAgentSession
-from ..text import clean_text, is_storable, size_bytes
+from ..steps import (
+    AwaitUserMessage,
+    CompactHistory,
+    ResumeTurn,
+    RunModel,
+    StartAgentSession,
+)
+from ..text import clean_text
 from ..views import ResumeView, SessionView, TurnView
 from ..waits import ForToolResults, ForUserMessage
-from .approval import MAX_PENDING_APPROVALS, interrupts_for
+from .compaction import boundary_to_compact, results_to_shorten, unsummarised
+from .limits import end_over_a_limit, running_model
 from .messages import place
-from .tools import first_step
 
 
 def start_session(
@@ -115,26 +115,47 @@ def call_the_model(
     step: RunModel, view: TurnView, on: Entered, now: datetime
 ) -> CallModel | StepDecision:
     """Ask for the next model call, unless the turn has used up its number of them."""
-    state = _running_model(view)
+    state = running_model(view)
     limit = view.options.max_model_calls_per_turn
     if state.model_calls >= limit:
-        return _end_over_a_limit(
+        return end_over_a_limit(
             step,
             f"the turn made {state.model_calls} model calls without a final answer;"
             f" max_model_calls_per_turn is {limit}",
         )
-    steering = tuple(t.message.text for t in view.steering if t.model_calls == state.model_calls)
-    return CallModel(step.turn, view.messages, view.run_state, view.tool_calls, steering)
+    shortened: tuple[ToolCallId, ...] | None = ()
+    policy = view.options.compaction
+    if policy is not None:
+        boundary = boundary_to_compact(view, policy) if step.may_compact else None
+        if boundary is not None:
+            return StepDecision(next=GoTo((CompactHistory(step.turn, boundary),)))
+        shortened = results_to_shorten(view, policy)
+    if shortened is None:
+        return end_over_a_limit(
+            step, "the turn no longer fits the context window, even with its tool results shortened"
+        )
+    return CallModel(
+        step.turn,
+        unsummarised(view),
+        view.run_state,
+        view.tool_calls,
+        steering_messages=tuple(
+            t.message.text for t in view.steering if t.model_calls == state.model_calls
+        ),
+        summary=None if view.summary is None else view.summary.text,
+        shortened_results=shortened,
+    )
 
 
 def complete_turn(step: RunModel, view: TurnView, on: TurnCompleted, now: datetime) -> StepDecision:
     """The model gave its final answer: store the whole turn at once, then wait for the user."""
-    state = _running_model(view)
+    state = running_model(view)
     messages = place(on.new_messages, state.message_count + 1, step.turn)
     idle = WaitingForUserMessage(
         turn_count=state.turn_count,
         message_count=state.message_count + len(messages),
         last_turn=TurnSucceeded(len(messages)),
+        history=state.history,
     )
     usage = view.usage + on.usage
     return StepDecision(
@@ -143,38 +164,6 @@ def complete_turn(step: RunModel, view: TurnView, on: TurnCompleted, now: dateti
             events=(TurnEvent(step.turn, UsageRecorded(on.usage, usage)),),
         ),
         next=GoTo((AwaitUserMessage(),)),
-    )
-
-
-def fan_out_tool_calls(
-    step: RunModel, view: TurnView, on: ToolCallsRequested, now: datetime
-) -> StepDecision:
-    """One Step per call, in model order, and one ResumeTurn that waits for them all."""
-    state = _running_model(view)
-    records = _opened(on, view)
-    usage = view.usage + on.usage
-    waiting = tuple(r for r in records if isinstance(r, AwaitingApproval))
-    refusal = _refusal(records, len(waiting), view.options)
-    if refusal is not None:
-        return _end_over_a_limit(step, refusal, SetUsage(usage))
-    running = RunningTools(
-        state.turn_count, state.message_count, state.model_calls + 1, state.steering_count
-    )
-    return StepDecision(
-        commit=Commit(
-            writes=(
-                SetState(running),
-                SetUsage(usage),
-                SetRunState(on.framework_run_state),
-                *map(PutToolCall, records),
-                *((SetInterrupts(interrupts_for(waiting)),) if waiting else ()),
-            ),
-            events=(
-                TurnEvent(step.turn, UsageRecorded(on.usage, usage)),
-                *(TurnEvent(step.turn, _deferred(record)) for record in records),
-            ),
-        ),
-        next=GoTo((*map(first_step, records), ResumeTurn(step.turn, len(records)))),
     )
 
 
@@ -199,6 +188,7 @@ def resume_turn(
         state.message_count,
         state.model_calls,
         state.steering_count + len(steering),
+        state.history,
     )
     commit = Commit(writes=(SetState(calling),))
     if steering:
@@ -216,17 +206,16 @@ def resume_turn(
     return StepDecision(commit=commit, next=GoTo((RunModel(step.turn),)))
 
 
-def _end_over_a_limit(step: RunModel, error: str, *writes: Write) -> StepDecision:
-    return StepDecision(
-        commit=Commit(writes=writes), next=GoTo((RecordTurnFailure(step.turn, error),))
-    )
-
-
 def _begin_turn(
     idle: WaitingForUserMessage, message: AgentUserMessage, writes: tuple[Write, ...] = ()
 ) -> StepDecision:
     sequence = idle.message_count + 1
-    state = RunningModel(turn_count=idle.turn_count + 1, message_count=sequence, model_calls=0)
+    state = RunningModel(
+        turn_count=idle.turn_count + 1,
+        message_count=sequence,
+        model_calls=0,
+        history=idle.history,
+    )
     turn = state.active_turn_id
     return StepDecision(
         commit=Commit(
@@ -245,67 +234,3 @@ def _idle(view: SessionView) -> WaitingForUserMessage:
     if not isinstance(view.state, WaitingForUserMessage):
         raise StateCorrupt(f"a session that waits for its user has the state {view.state}")
     return view.state
-
-
-def _running_model(view: TurnView) -> RunningModel:
-    if not isinstance(view.state, RunningModel):
-        raise StateCorrupt(f"a session that calls its model has the state {view.state}")
-    return view.state
-
-
-def _refusal(
-    records: tuple[OpenCall, ...], waiting: int, options: AgentSessionOptions
-) -> str | None:
-    """Why a session cannot hold what the model asked for; None when it can."""
-    size = sum(size_bytes(record.arguments) for record in records)
-    if size > options.max_response_argument_bytes:
-        return (
-            f"the model's {len(records)} tool calls have {size} bytes of arguments;"
-            f" max_response_argument_bytes is {options.max_response_argument_bytes}"
-        )
-    if waiting > MAX_PENDING_APPROVALS:
-        return (
-            f"{waiting} tool calls of one model response need approval;"
-            f" at most {MAX_PENDING_APPROVALS} can wait at a time"
-        )
-    return None
-
-
-def _opened(on: ToolCallsRequested, view: TurnView) -> tuple[OpenCall, ...]:
-    if not on.framework_run_state or not is_storable(on.framework_run_state):
-        raise ContractBroken("the runner asked for tools without a run state that can be stored")
-    if not on.tool_calls:
-        raise ContractBroken("the runner asked for tools without naming a call")
-    state = _running_model(view)
-    earlier = len(view.tool_calls)
-    records = tuple(
-        _open(call, state.active_turn_id, earlier + position)
-        for position, call in enumerate(on.tool_calls)
-    )
-    ids = [r.tool_call_id for r in view.tool_calls] + [r.tool_call_id for r in records]
-    repeated = sorted({call for call in ids if ids.count(call) > 1})
-    if repeated:
-        raise ContractBroken(f"tool call IDs repeat within {state.active_turn_id}: {repeated}")
-    return records
-
-
-def _open(call: DeferredToolCall, turn: TurnId, order: int) -> OpenCall:
-    try:
-        tool_call_id = ToolCallId(clean_text(call.tool_call_id))
-    except ValueError as error:
-        raise ContractBroken(f"the model's call of {call.tool_name!r}: {error}") from error
-    requested = RequestedToolCall(
-        turn_id=turn,
-        tool_call_id=tool_call_id,
-        tool_name=clean_text(call.tool_name),
-        arguments=clean_text(call.arguments),
-        effect=call.policy.effect,
-        requires_approval=call.policy.is_approval_required,
-        deferral_order=order,
-    )
-    return AwaitingApproval(requested) if requested.requires_approval else Runnable(requested)
-
-
-def _deferred(record: OpenCall) -> ToolCallDeferred:
-    call = record.call
-    return ToolCallDeferred(call.tool_call_id, call.tool_name, call.effect, call.requires_approval)

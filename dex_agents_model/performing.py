@@ -1,0 +1,189 @@
+"""How a runner is called: from what a Step asked for to what came of it. Both ports do it through here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from attrs import frozen
+
+from .effects import (
+    BuildUnfinishedTurn,
+    CallModel,
+    Effect,
+    ExecuteTool,
+    HistorySummarized,
+    Outcome,
+    Summarize,
+    ToolRaised,
+    ToolReturned,
+    UnfinishedTurnBuilt,
+)
+from .errors import ClaimRefused, ContractBroken
+from .ids import SessionId, ToolCallId, TurnId, idempotency_key
+from .policy import AgentSessionOptions
+from .records import AgentMessage, AgentUserMessage, MessageRole
+from .runner import (
+    AgentEventWriter,
+    AgentFrameworkRunner,
+    AgentTurnContext,
+    AgentTurnOutcome,
+    DeferredToolExecution,
+    Heartbeat,
+    KeepsUnfinishedTurns,
+    SummarizesHistory,
+    SummaryRequest,
+    ToolExecutionError,
+    ToolExecutionResult,
+    UnfinishedTurn,
+)
+
+
+def user_message(
+    runner: AgentFrameworkRunner, *, sequence: int, turn: TurnId, message: AgentUserMessage
+) -> AgentMessage:
+    """What a user said as a stored message.
+
+    Raises:
+        ContractBroken: the runner gave it another role.
+    """
+    built = runner.build_user_message(message.text)
+    if built.role is not MessageRole.USER:
+        raise ContractBroken(
+            f"build_user_message returned a message of the role {built.role}, not {MessageRole.USER}"
+        )
+    return AgentMessage(
+        sequence=sequence,
+        turn_id=turn,
+        role=built.role,
+        framework_item=built.framework_item,
+        text=built.text,
+        tool_call_id=built.tool_call_id,
+        tool_name=built.tool_name,
+        message_id=message.message_id,
+    )
+
+
+@frozen(kw_only=True)
+class Invocation:
+    """Where a Step runs: what every call of the runner is given, besides what it is about.
+
+    ``claim`` asks for the right to run a single-attempt call, in the name of this one delivery.
+    """
+
+    session: SessionId
+    attempt: int
+    options: AgentSessionOptions
+    events: AgentEventWriter
+    heartbeat: Heartbeat
+    claim: Callable[[TurnId, ToolCallId], Awaitable[bool]]
+
+
+async def perform(effect: Effect, runner: AgentFrameworkRunner, where: Invocation) -> Outcome:
+    """Let ``runner`` do what a Step asked for, and say what came of it.
+
+    Raises:
+        ContractBroken: the runner returned something that its contract does not know.
+        ClaimRefused: another delivery has the call, or its turn is over; the runner was not called.
+        Exception: whatever else the runner raises.
+    """
+    match effect:
+        case CallModel():
+            return await _call_model(effect, runner, where)
+        case ExecuteTool():
+            return await _execute_tool(effect, runner, where)
+        case Summarize():
+            return await _summarize(effect, runner, where)
+        case BuildUnfinishedTurn():
+            return _build_unfinished_turn(effect, runner, where)
+
+
+async def _call_model(
+    effect: CallModel, runner: AgentFrameworkRunner, where: Invocation
+) -> Outcome:
+    outcome: object = await runner.run_model_step(
+        AgentTurnContext(
+            flow_id=where.session,
+            turn_id=effect.turn,
+            attempt=where.attempt,
+            messages=effect.messages,
+            framework_run_state=effect.run_state,
+            tool_calls={record.tool_call_id: record for record in effect.tool_calls},
+            steering_messages=effect.steering_messages,
+            summary=effect.summary,
+            shortened_results=frozenset(effect.shortened_results),
+            options=where.options,
+            events=where.events,
+            heartbeat=where.heartbeat,
+        )
+    )
+    if isinstance(outcome, AgentTurnOutcome):
+        return outcome
+    raise ContractBroken(f"run_model_step returned {outcome!r:.200}, not an AgentTurnOutcome")
+
+
+async def _execute_tool(
+    effect: ExecuteTool, runner: AgentFrameworkRunner, where: Invocation
+) -> Outcome:
+    record = effect.record
+    if effect.fenced and not await where.claim(record.turn_id, record.tool_call_id):
+        raise ClaimRefused(
+            f"tool call {record.tool_call_id} of {record.turn_id} is not this delivery's to run:"
+            " another one has claimed it, or its turn is over"
+        )
+    # Output before the tool runs: an engine that has seen it knows that the call may have started.
+    where.events.write_tool_call_started(record.tool_call_id, record.tool_name)
+    await where.heartbeat()
+    execution = DeferredToolExecution(
+        flow_id=where.session,
+        tool_call=record,
+        idempotency_key=idempotency_key(where.session, record.turn_id, record.tool_call_id),
+        attempt=where.attempt,
+        events=where.events,
+        heartbeat=where.heartbeat,
+    )
+    try:
+        result: object = await runner.execute_deferred_tool_call(execution)
+    except ToolExecutionError as error:
+        return ToolRaised(str(error))
+    if isinstance(result, ToolExecutionResult):
+        return ToolReturned(result.output)
+    raise ContractBroken(
+        f"execute_deferred_tool_call returned {result!r:.200}, not a ToolExecutionResult"
+    )
+
+
+async def _summarize(
+    effect: Summarize, runner: AgentFrameworkRunner, where: Invocation
+) -> HistorySummarized:
+    if not isinstance(runner, SummarizesHistory):
+        raise ContractBroken(
+            "the session's options ask for compaction, but its runner cannot summarise:"
+            " it needs summarize_history and estimate_overhead_tokens"
+        )
+    return await runner.summarize_history(
+        SummaryRequest(
+            flow_id=where.session,
+            turn_id=effect.turn,
+            attempt=where.attempt,
+            messages=effect.messages,
+            previous_summary=effect.previous_summary,
+            token_limit=effect.token_limit,
+            heartbeat=where.heartbeat,
+        )
+    )
+
+
+def _build_unfinished_turn(
+    effect: BuildUnfinishedTurn, runner: AgentFrameworkRunner, where: Invocation
+) -> UnfinishedTurnBuilt:
+    if not isinstance(runner, KeepsUnfinishedTurns):
+        return UnfinishedTurnBuilt(None, effect.error)
+    messages = runner.build_unfinished_turn_messages(
+        UnfinishedTurn(
+            flow_id=where.session,
+            turn_id=effect.turn,
+            framework_run_state=effect.run_state,
+            tool_calls={record.tool_call_id: record for record in effect.tool_calls},
+        )
+    )
+    return UnfinishedTurnBuilt(None if messages is None else tuple(messages), effect.error)

@@ -1,0 +1,123 @@
+"""From the tools that the model asks for to one Step each, or to the reason why a session cannot hold them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ..calls import AwaitingApproval, OpenCall, RequestedToolCall, Runnable
+from ..decision import (
+    Commit,
+    GoTo,
+    PutToolCall,
+    SetInterrupts,
+    SetRunState,
+    SetState,
+    SetUsage,
+    StepDecision,
+)
+from ..effects import DeferredToolCall, ToolCallsRequested
+from ..errors import ContractBroken
+from ..events import ToolCallDeferred, TurnEvent, UsageRecorded
+from ..ids import ToolCallId
+from ..policy import AgentSessionOptions
+from ..records import RunningModel, RunningTools
+from ..steps import ResumeTurn, RunModel
+from ..text import clean_text, is_storable, size_bytes
+from ..views import TurnView
+from .approval import MAX_PENDING_APPROVALS, interrupts_for
+from .limits import end_over_a_limit, running_model
+from .tools import first_step
+
+
+def fan_out_tool_calls(
+    step: RunModel, view: TurnView, on: ToolCallsRequested, now: datetime
+) -> StepDecision:
+    """One Step per call, in model order, and one ResumeTurn that waits for them all."""
+    state = running_model(view)
+    records = _opened(on, view)
+    usage = view.usage + on.usage
+    waiting = tuple(r for r in records if isinstance(r, AwaitingApproval))
+    refusal = _refusal(records, len(waiting), view.options)
+    if refusal is not None:
+        return end_over_a_limit(step, refusal, SetUsage(usage))
+    running = RunningTools(
+        state.turn_count,
+        state.message_count,
+        state.model_calls + 1,
+        state.steering_count,
+        state.history,
+    )
+    return StepDecision(
+        commit=Commit(
+            writes=(
+                SetState(running),
+                SetUsage(usage),
+                SetRunState(on.framework_run_state),
+                *map(PutToolCall, records),
+                *((SetInterrupts(interrupts_for(waiting)),) if waiting else ()),
+            ),
+            events=(
+                TurnEvent(step.turn, UsageRecorded(on.usage, usage)),
+                *(TurnEvent(step.turn, _deferred(record)) for record in records),
+            ),
+        ),
+        next=GoTo((*map(first_step, records), ResumeTurn(step.turn, len(records)))),
+    )
+
+
+def _refusal(
+    records: tuple[OpenCall, ...], waiting: int, options: AgentSessionOptions
+) -> str | None:
+    """Why a session cannot hold what the model asked for; None when it can."""
+    size = sum(size_bytes(record.arguments) for record in records)
+    if size > options.max_response_argument_bytes:
+        return (
+            f"the model's {len(records)} tool calls have {size} bytes of arguments;"
+            f" max_response_argument_bytes is {options.max_response_argument_bytes}"
+        )
+    if waiting > MAX_PENDING_APPROVALS:
+        return (
+            f"{waiting} tool calls of one model response need approval;"
+            f" at most {MAX_PENDING_APPROVALS} can wait at a time"
+        )
+    return None
+
+
+def _opened(on: ToolCallsRequested, view: TurnView) -> tuple[OpenCall, ...]:
+    if not on.framework_run_state or not is_storable(on.framework_run_state):
+        raise ContractBroken("the runner asked for tools without a run state that can be stored")
+    if not on.tool_calls:
+        raise ContractBroken("the runner asked for tools without naming a call")
+    state = running_model(view)
+    earlier = len(view.tool_calls)
+    records = tuple(
+        _open(call, state, earlier + position) for position, call in enumerate(on.tool_calls)
+    )
+    ids = [r.tool_call_id for r in view.tool_calls] + [r.tool_call_id for r in records]
+    repeated = sorted({call for call in ids if ids.count(call) > 1})
+    if repeated:
+        raise ContractBroken(f"tool call IDs repeat within {state.active_turn_id}: {repeated}")
+    return records
+
+
+def _open(call: DeferredToolCall, state: RunningModel, order: int) -> OpenCall:
+    try:
+        tool_call_id = ToolCallId(clean_text(call.tool_call_id))
+    except ValueError as error:
+        raise ContractBroken(f"the model's call of {call.tool_name!r}: {error}") from error
+    requested = RequestedToolCall(
+        turn_id=state.active_turn_id,
+        tool_call_id=tool_call_id,
+        tool_name=clean_text(call.tool_name),
+        arguments=clean_text(call.arguments),
+        effect=call.policy.effect,
+        requires_approval=call.policy.is_approval_required,
+        deferral_order=order,
+        model_call=state.model_calls + 1,
+    )
+    return AwaitingApproval(requested) if requested.requires_approval else Runnable(requested)
+
+
+def _deferred(record: OpenCall) -> ToolCallDeferred:
+    call = record.call
+    return ToolCallDeferred(call.tool_call_id, call.tool_name, call.effect, call.requires_approval)
