@@ -36,7 +36,7 @@ from .calling import PATIENT, retrying
 from .codec import codec_registry
 from .engine_clock import EngineClock
 from .errors import FlowNotBound
-from .port import SessionBinding
+from .port import Known, SessionBinding
 from .reading import SessionReader, head_entries_of, loads_of
 from .schema import DEFINITIONS, LOCKS
 from .steps import STEP_CLASSES, movement
@@ -206,7 +206,7 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
         steps = decision.next.steps if decision.next else ()
         return dex.RPCResult(
             decision.reply,
-            next_steps=tuple(movement(step, {}) for step in steps),
+            next_steps=tuple(movement(step, Known()) for step in steps),
             canceling_steps=tuple(STEP_CLASSES[step] for step in decision.cancel),
         )
 

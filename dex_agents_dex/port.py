@@ -10,12 +10,13 @@ from typing import Final, Protocol
 from uuid import uuid4
 
 import dex
-from attrs import frozen
+from attrs import define, field, frozen
 
 from dex_agents_model.calls import AgentToolCall
 from dex_agents_model.decision import (
     Commit,
     PutToolCall,
+    SetState,
     StepDecision,
     WaitDecision,
 )
@@ -36,6 +37,7 @@ from dex_agents_model.events import AgentEvent, StepMethod
 from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId
 from dex_agents_model.performing import Invocation, perform
 from dex_agents_model.policy import AgentSessionOptions
+from dex_agents_model.records import AgentState
 from dex_agents_model.requests import ClaimToolCall
 from dex_agents_model.runner import AgentFrameworkRunner, SummarizesHistory
 from dex_agents_model.steps import AwaitToolApproval, AwaitUserMessage, ResumeTurn, Step
@@ -96,6 +98,14 @@ class SessionBinding:
         return runner.estimate_overhead_tokens() if isinstance(runner, SummarizesHistory) else 0
 
 
+@define
+class Known:
+    """What an invocation read or wrote, as far as a next Step must load it: by tool call ID, and the state."""
+
+    records: dict[str, AgentToolCall] = field(factory=dict)
+    state: AgentState | None = None
+
+
 class DexStepPort:
     """One invocation of one Step's wait_for or execute."""
 
@@ -105,8 +115,7 @@ class DexStepPort:
         self._binding = binding
         self._context = context
         self._events = AttemptEvents(context, method, binding.events)
-        self.known_records: dict[str, AgentToolCall] = {}
-        """Records that this invocation read or wrote, by tool call ID: a next Step may be about one."""
+        self.known = Known()
         if context.attempt == 1:
             binding.clock.learn(context.first_attempt_at)
 
@@ -115,8 +124,9 @@ class DexStepPort:
             self._context, self._binding.options, self._binding.overhead_tokens()
         )
         view = reader.step_view(SPEC_OF[type(step)].reads, step)
+        self.known.state = view.state
         if isinstance(view, CallView) and view.record is not None:
-            self.known_records[view.record.tool_call_id] = view.record
+            self.known.records[view.record.tool_call_id] = view.record
         return view
 
     def occurrence(self, step: Step) -> Occurrence:
@@ -169,7 +179,9 @@ class DexStepPort:
         for write in commit.writes:
             writer.write(write)
             if isinstance(write, PutToolCall):
-                self.known_records[write.record.tool_call_id] = write.record
+                self.known.records[write.record.tool_call_id] = write.record
+            if isinstance(write, SetState):
+                self.known.state = write.state
         for publish in commit.publishes:
             writer.publish(publish)
         for event in commit.events:

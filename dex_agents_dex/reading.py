@@ -15,6 +15,7 @@ from dex_agents_model.layout import (
     Entry,
     is_final,
     lay_tool_call,
+    message_key,
     read_message,
     read_run_state,
     read_shortened_tool_call,
@@ -130,6 +131,14 @@ def entries_of(record: AgentToolCall) -> tuple[dex.AttributeMapLoad, ...]:
     )
 
 
+def message_entries_of(state: AgentState | None) -> tuple[dex.AttributeMapLoad, ...] | None:
+    """Exactly the messages that no summary stands for; None while the whole map is to be loaded."""
+    sequences = None if state is None else state.history.behind_summary(state.message_count)
+    if sequences is None:
+        return None
+    return tuple(AGENT_MESSAGES.load(message_key(sequence)) for sequence in sequences)
+
+
 def head_entries_of(call: ToolCallId) -> tuple[dex.AttributeMapLoad, ...]:
     """The entries that tell where one tool call stands, without its long texts."""
     return (AGENT_TOOL_CALLS.load(call), TOOL_CALL_CLAIMS.load(call))
@@ -149,7 +158,7 @@ class SessionReader:
             return self._fill(
                 TurnView,
                 usage=self._usage,
-                messages=self._messages(),
+                messages=self._messages_behind_summary(),
                 run_state=self._run_state(),
                 tool_calls=self._tool_calls(),
                 steering=self._taken_steering(),
@@ -160,7 +169,7 @@ class SessionReader:
             return self._fill(
                 CompactionView,
                 usage=self._usage,
-                messages=self._messages(),
+                messages=self._messages_behind_summary(),
                 summary=self._summary(),
             )
         if issubclass(kind, ResumeView):
@@ -255,11 +264,17 @@ class SessionReader:
         return TAKEN_REQUEST_IDS.get(self.context) or ()
 
     def _messages(self) -> tuple[AgentMessage, ...]:
+        return self._read_messages(AGENT_MESSAGES.get_all_instance_keys(self.context))
+
+    def _messages_behind_summary(self) -> tuple[AgentMessage, ...]:
+        entries = message_entries_of(self._state)
+        if entries is None:
+            return self._messages()
+        return self._read_messages(entry.instance for entry in entries)
+
+    def _read_messages(self, keys: Iterable[str]) -> tuple[AgentMessage, ...]:
         parts = _Instances(AGENT_MESSAGE_PARTS, self.context)
-        return tuple(
-            read_message(AGENT_MESSAGES.get(self.context, key), parts)
-            for key in AGENT_MESSAGES.get_all_instance_keys(self.context)
-        )
+        return tuple(read_message(AGENT_MESSAGES.get(self.context, key), parts) for key in keys)
 
     def _summary(self) -> HistorySummary | None:
         keys = HISTORY_SUMMARY.get_all_instance_keys(self.context)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final
 
 import dex
 
-from dex_agents_model.calls import AgentToolCall
 from dex_agents_model.decision import EndBranch, GoTo, StepDecision
 from dex_agents_model.events import StepMethod
 from dex_agents_model.interpreter import plan_wait, run_step
@@ -17,9 +16,9 @@ from dex_agents_model.spec import Limits, Lock, Spec
 from dex_agents_model.steps import CallStep, Step
 from dex_agents_model.table import SPEC_OF, SPECS
 
-from .port import DexStepPort, SessionBinding, dex_wait
-from .reading import entries_of, loads_of
-from .schema import LOCKS
+from .port import DexStepPort, Known, SessionBinding, dex_wait
+from .reading import entries_of, loads_of, message_entries_of
+from .schema import AGENT_MESSAGES, LOCKS
 
 
 class SessionStep(dex.Step[Any]):
@@ -45,7 +44,7 @@ class SessionStep(dex.Step[Any]):
         """execute of every Step."""
         port = DexStepPort(self._binding, context, StepMethod.EXECUTE)
         decision = await run_step(step, port)
-        return _dex_decision(decision, port.known_records)
+        return _dex_decision(decision, port.known)
 
 
 def _options(entry: Spec[Any, Any]) -> dex.StepOptions:
@@ -134,16 +133,24 @@ def _loading(step: type[Step], loads: tuple[dex.AttributeMapLoad, ...]) -> dex.S
     )
 
 
-def movement(step: Step, records: Mapping[str, AgentToolCall]) -> dex.StepMovement[Any]:
-    """A movement to ``step``. ``records`` holds the record of each tool call that a Step may be about."""
-    loads = entries_of(records[step.call]) if isinstance(step, CallStep) else ()
+def movement(step: Step, known: Known) -> dex.StepMovement[Any]:
+    """A movement to ``step``, which loads no more of the session than it needs."""
+    loads = entries_of(known.records[step.call]) if isinstance(step, CallStep) else ()
     options = _routed(type(step), loads)
+    messages = message_entries_of(known.state)
+    if messages is not None and AGENT_MESSAGES in options.execute_load_attribute_maps:
+        others = tuple(m for m in options.execute_load_attribute_maps if m is not AGENT_MESSAGES)
+        options = replace(
+            options,
+            execute_load_attribute_maps=others,
+            execute_load_attribute_map_instances=messages,
+        )
     return dex.StepMovement.of(STEP_CLASSES[type(step)], step, options=options)
 
 
-def _dex_decision(decision: StepDecision, records: Mapping[str, AgentToolCall]) -> dex.StepDecision:
+def _dex_decision(decision: StepDecision, known: Known) -> dex.StepDecision:
     match decision.next:
         case EndBranch():
             return dex.dead_end()
         case GoTo(steps):
-            return dex.go_to_many(*(movement(step, records) for step in steps))
+            return dex.go_to_many(*(movement(step, known) for step in steps))

@@ -20,7 +20,7 @@ from .wire import JsonData, dump, load
 
 PART_BYTES: Final = 1024 * 1024
 INLINE_CALL_TEXT_BYTES: Final = 4 * 1024
-INLINE_MESSAGE_TEXT_BYTES: Final = 64 * 1024
+INLINE_MESSAGE_TEXT_BYTES: Final = 512 * 1024
 _PART_CHARACTERS: Final = PART_BYTES // 4
 _START_BYTES: Final = 4 * 1024
 _MESSAGE_TEXTS: Final = ("framework_item", "text")

@@ -201,6 +201,12 @@ class HistoryRange:
     first_sequence: int = 1
     summarised_through: int = 0
 
+    def behind_summary(self, message_count: int) -> range | None:
+        """The sequences of the messages that no summary stands for; None while there is no summary."""
+        if self.summarised_through == 0:
+            return None
+        return range(max(self.first_sequence, self.summarised_through + 1), message_count + 1)
+
 
 # --- the session, by status ----------------------------------------------------------------
 
