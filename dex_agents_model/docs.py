@@ -35,7 +35,7 @@ then run `make docs`.
 
 A Step reads a view, meets one occurrence, and returns what to commit. *Leads to* names the Steps that it
 may queue, the effects that it may ask for, or the end of its branch (`EndBranch`). A Step whose input
-names a turn waits for nothing and ends its branch once that turn is over."""
+names a turn waits for nothing and ends its branch once that turn has ended or is cancelled."""
 
 
 def transitions() -> str:
@@ -47,10 +47,13 @@ def transitions() -> str:
         "## Steps",
         *(part for entry in SPECS for part in _step(entry)),
         "## RPCs",
-        _table(("Request", "Reads", "Locks", "Transactional", "Rule"), map(_rpc_row, RPCS)),
+        _table(
+            ("Request", "Reads", "Locks", "Transactional", "Ends", "Starts", "Rule"),
+            map(_rpc_row, RPCS),
+        ),
         "## Tool effects",
         _table(
-            ("Effect", "Step", "Attempts", "Approval", "Given up"),
+            ("Effect", "Step", "Attempts", "Approval", "Given up when it may have started"),
             (_effect_row(effect) for effect in EFFECT_RULES),
         ),
     )
@@ -61,6 +64,9 @@ def _diagram() -> Iterator[str]:
     step_classes = set(get_args(Step))
     yield "stateDiagram-v2"
     yield f"    [*] --> {SPECS[0].step.__name__}"
+    for called in RPCS:
+        for started in called.to:
+            yield f"    [*] --> {started.__name__}: {called.request.__name__}"
     for entry in SPECS:
         labels: dict[str, list[str]] = {}
         for row in entry.rows:
@@ -82,13 +88,13 @@ def _step(entry: Spec[Any, Any]) -> Iterator[str]:
         ("Input", _codes(fields_dict(entry.step)) or "none"),
         ("Reads", _code(entry.reads)),
         ("Waits", waits),
-        ("Locks while it plans its wait", _locks(entry.wait_locks)),
+        ("Locks while it plans its wait", _locks(entry.wait_locks) if entry.wait else ""),
         ("Locks while it executes", _locks(entry.execute_locks)),
         ("Limits", _limits(entry.limits)),
         ("When they are spent", _route(entry.limits)),
+        ("When its turn is cancelled", "goes on" if entry.outlives_cancel else ""),
     )
-    unlocked = {"Locks while it plans its wait"} if entry.wait is None else set()
-    yield "\n".join(f"- {name}: {fact}" for name, fact in facts if name not in unlocked)
+    yield "\n".join(f"- {name}: {fact}" for name, fact in facts if fact)
     yield _table(("On", "Rule", "Leads to"), map(_row, entry.rows))
 
 
@@ -102,6 +108,8 @@ def _rpc_row(entry: RpcSpec[Any, Any]) -> tuple[str, ...]:
         _code(entry.reads),
         _locks(entry.locks),
         "yes" if entry.transactional else "no",
+        _codes(map(_name, entry.cancels)) or "none",
+        _codes(map(_name, entry.to)) or "none",
         _rule(entry.rule),
     )
 

@@ -81,7 +81,7 @@ class ModelStep:
                 deferred_tool_results=results,
                 model=self.model,
                 deps=self.deps,
-                output_type=step_output_type(self.agent),
+                output_type=_output_type(self.agent),
                 conversation_id=self.conversation_id,
                 infer_name=False,
                 capabilities=[capability, ReinjectSystemPrompt(id=_REINJECT_ID)],
@@ -107,7 +107,7 @@ class ModelStep:
         )
 
 
-def step_output_type(agent: AbstractAgent[Any, Any]) -> Any:
+def _output_type(agent: AbstractAgent[Any, Any]) -> Any:
     """The output type of a Step's run: the agent's own (None), widened where it cannot end with calls."""
     if private.allows_deferred_tools(agent):
         return None

@@ -6,12 +6,9 @@ the call's record is the model package's business.
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from attrs import frozen
-from pydantic import ValidationError
 from pydantic_ai import (
     DeferredToolRequests,
     DeferredToolResults,
@@ -19,35 +16,23 @@ from pydantic_ai import (
     RunContext,
     ToolApproved,
 )
-from pydantic_ai.agent import AbstractAgent, ModelRequestNode
-from pydantic_ai.capabilities import (
-    AbstractCapability,
-    AgentNode,
-    CapabilityOrdering,
-    NodeResult,
-    WrapModelRequestHandler,
-    WrapNodeRunHandler,
+from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
 )
-from pydantic_ai.exceptions import (
-    ApprovalRequired,
-    CallDeferred,
-    RunCancelled,
-    ToolFailed,
-    UnexpectedModelBehavior,
-)
-from pydantic_ai.messages import ModelResponse, ToolCallPart, ToolReturnPart
-from pydantic_ai.models import KnownModelName, Model, ModelRequestContext
-from pydantic_ai.result import FinalResult
-from pydantic_ai.tools import AgentDepsT
-from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
+from pydantic_ai.models import KnownModelName, Model
+from pydantic_ai.output import OutputSpec
 from pydantic_graph import End
 
 from dex_agents_model import DeferredToolExecution, ToolExecutionError, ToolExecutionResult
 
 from . import private
-from .deferral import AROUND_EVERYTHING
 from .errors import ToolStepFailed, describe
-from .model_step import step_output_type
+from .tool_capability import OwnerNotLoaded, ToolStepCapability
 from .tool_output import output_text
 
 IDEMPOTENCY_KEY_METADATA_KEY: Final = "dex_idempotency_key"
@@ -79,16 +64,25 @@ class ToolStep:
             ToolStepFailed: anything else; its work may have happened.
         """
         record = execution.tool_call
-        capability = ToolStepCapability[Any](
-            ToolCallPart(record.tool_name, record.arguments, record.tool_call_id)
-        )
+        call = ToolCallPart(record.tool_name, record.arguments, record.tool_call_id)
+        try:
+            return await self._attempt(execution, ToolStepCapability[Any](call))
+        except OwnerNotLoaded as owner:
+            # Nothing has run. With its capability loaded, the capability's hooks guard the tool too.
+            loaded = ToolStepCapability[Any](call, loaded=owner.capability_id)
+            return await self._attempt(execution, loaded)
+
+    async def _attempt(
+        self, execution: DeferredToolExecution, capability: ToolStepCapability[Any]
+    ) -> ToolExecutionResult:
+        record = execution.tool_call
         try:
             requests = await self._run_tool(execution, capability)
-        except ToolExecutionError:
+        except (ToolExecutionError, OwnerNotLoaded):
             raise
         except Exception as error:
             if capability.has_spent_its_retries(error):
-                raise ToolExecutionError(describe_refusal(error.__cause__)) from error
+                raise ToolExecutionError(_refusal(error.__cause__)) from error
             raise ToolStepFailed(_broke(record.tool_name, capability.cut_off or error)) from error
         if (cut_off := capability.cut_off) is not None and not capability.has_succeeded:
             raise ToolStepFailed(_broke(record.tool_name, cut_off)) from cut_off
@@ -109,11 +103,11 @@ class ToolStep:
         results = DeferredToolResults(approvals={call.tool_call_id: ToolApproved()})
         async with self.agent.iter(
             None,
-            message_history=[ModelResponse(parts=[call])],
+            message_history=_history(capability),
             deferred_tool_results=results if approved else None,
             model=self.model,
             deps=self.deps,
-            output_type=step_output_type(self.agent),
+            output_type=_output_type(self.agent),
             conversation_id=self.conversation_id,
             metadata={IDEMPOTENCY_KEY_METADATA_KEY: execution.idempotency_key},
             infer_name=False,
@@ -128,130 +122,35 @@ class ToolStep:
         return output
 
 
-@dataclass
-class ToolStepToolset(WrapperToolset[AgentDepsT]):
-    """Shows the called tool as it is, and notes what leaves its body."""
-
-    step: ToolStepCapability[AgentDepsT]
-
-    async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
-        tools = await super().get_tools(ctx)
-        name = self.step.call.tool_name
-        tool = tools.get(name)
-        if tool is None:
-            return tools
-        if tool.tool_def.kind == "external":
-            raise ToolExecutionError(
-                f"The tool {name} is an external tool: it has no function to run. Nothing ran."
-            )
-        # The model has found it by a tool search, of which this run knows nothing.
-        revealed = replace(tool.tool_def, defer_loading=False, with_native=None)
-        return {**tools, name: replace(tool, tool_def=revealed)}
-
-    async def call_tool(
-        self,
-        name: str,
-        tool_args: dict[str, Any],
-        ctx: RunContext[AgentDepsT],
-        tool: ToolsetTool[AgentDepsT],
-    ) -> Any:
-        self.step.has_started = True
-        try:
-            return await super().call_tool(name, tool_args, ctx, tool)
-        except (ToolFailed, ApprovalRequired, CallDeferred):
-            raise
-        except ModelRetry as error:
-            if private.hides_unfinished_work(error):
-                self.step.cut_off = error
-            raise
-        except asyncio.CancelledError as error:
-            if _is_cancelled():
-                raise
-            self.step.escaped = ToolStepFailed(
-                "it raised CancelledError, though nobody cancelled it"
-            )
-            raise self.step.escaped from error
-        except Exception as error:
-            self.step.escaped = error
-            # Pydantic AI makes results for the model of these by itself.
-            if isinstance(error, RunCancelled | ValidationError):
-                self.step.cut_off = error
-            raise
+def _history(capability: ToolStepCapability[Any]) -> list[ModelMessage]:
+    """The call alone, behind the loading of the capability that owns the tool, if it was on demand."""
+    call = ModelResponse(parts=[capability.call])
+    if capability.loaded is None:
+        return [call]
+    name, kind, call_id = "load_capability", "capability-load", f"load {capability.loaded}"
+    load = ToolCallPart(name, {"id": capability.loaded}, call_id, tool_kind=kind)
+    loaded = ToolReturnPart(name, {"message": "Loaded."}, call_id, tool_kind=kind)
+    return [
+        ModelResponse(parts=[ToolCallPart.narrow_type(load)]),
+        ModelRequest(parts=[ToolReturnPart.narrow_type(loaded)]),
+        call,
+    ]
 
 
-@dataclass
-class ToolStepCapability(AbstractCapability[AgentDepsT]):
-    """Given to one run: ends it when the tool has its result, and notes how it got there."""
+def _output_type(agent: AbstractAgent[Any, Any]) -> Any:
+    """Any that can end with deferred calls will do: this run asks for no answer of the agent.
 
-    call: ToolCallPart
-    part: ToolReturnPart | None = None
-    """The result that the model would see."""
-    has_started: bool = False
-    """Whether the tool's body was entered."""
-    escaped: Exception | None = None
-    """What left the tool's body, control flow aside."""
-    cut_off: Exception | None = None
-    """What left the body unfinished and looks like a plain result to everything outside it."""
-
-    @property
-    def has_succeeded(self) -> bool:
-        return self.part is not None and self.part.outcome == "success"
-
-    def has_spent_its_retries(self, error: Exception) -> bool:
-        """Whether ``error`` is Pydantic AI's word that this tool, not an agent in its body, was refused too often."""
-        return (
-            isinstance(error, UnexpectedModelBehavior)
-            and isinstance(error.__cause__, ModelRetry | ValidationError)
-            and error is not self.escaped
-            and self.cut_off is None
-        )
-
-    def get_ordering(self) -> CapabilityOrdering:
-        return AROUND_EVERYTHING
-
-    def get_wrapper_toolset(
-        self, toolset: AbstractToolset[AgentDepsT]
-    ) -> AbstractToolset[AgentDepsT]:
-        return ToolStepToolset(toolset, self)
-
-    async def wrap_node_run(
-        self,
-        ctx: RunContext[AgentDepsT],
-        *,
-        node: AgentNode[AgentDepsT],
-        handler: WrapNodeRunHandler[AgentDepsT],
-    ) -> NodeResult[AgentDepsT]:
-        """End the run where the tool's result would go to the model."""
-        result = await handler(node)
-        if not isinstance(result, ModelRequestNode):
-            return result
-        self.part = next(
-            part
-            for part in result.request.parts
-            if isinstance(part, ToolReturnPart) and part.tool_call_id == self.call.tool_call_id
-        )
-        # With the request in the history, a message that the tool queued cannot start a model call.
-        ctx.messages.append(result.request)
-        return End(FinalResult(DeferredToolRequests()))
-
-    async def wrap_model_request(
-        self,
-        ctx: RunContext[AgentDepsT],
-        *,
-        request_context: ModelRequestContext,
-        handler: WrapModelRequestHandler,
-    ) -> ModelResponse:
-        raise ToolStepFailed("something in the agent calls the model where only a tool may run")
+    Text costs nothing to build, unlike the schemas of the agent's own output type.
+    """
+    if private.allows_deferred_tools(agent):
+        return None
+    widened: OutputSpec[Any] = [str, DeferredToolRequests]
+    return widened
 
 
-def describe_refusal(cause: BaseException | None) -> str:
+def _refusal(cause: BaseException | None) -> str:
     """What Pydantic AI would have told the model."""
     return cause.message if isinstance(cause, ModelRetry) else str(cause)
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _broke(tool_name: str, error: BaseException) -> str:

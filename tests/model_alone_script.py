@@ -23,7 +23,7 @@ from dex_agents_model.decision import GoTo, PutToolCall, SetState, StepDecision
 from dex_agents_model.effects import Entered, Occurrence, ToolResultsArrived, ToolReturned
 from dex_agents_model.records import AgentState
 from dex_agents_model.steps import CallTool, ResumeTurn, RunModel, StartAgentSession, Step
-from dex_agents_model.views import CallView, SessionView, TurnRecordsView, TurnView
+from dex_agents_model.views import CallView, ResumeView, SessionView, TurnView
 from tests.rules.samples import NOW, view
 
 TURN: Final = TurnId("turn-1")
@@ -64,7 +64,7 @@ def main() -> None:
     session.meets(look, CallView, Entered(), record=session.record)
     session.meets(look, CallView, ToolReturned("sunny"), record=session.record)
     records = (session.record,)
-    session.meets(ResumeTurn(TURN, 1), TurnRecordsView, ToolResultsArrived(), tool_calls=records)
+    session.meets(ResumeTurn(TURN, 1), ResumeView, ToolResultsArrived(), tool_calls=records)
     session.meets(run, TurnView, TurnCompleted((ANSWER,)), tool_calls=records)
     sys.stdout.write("\n".join(session.told))
 

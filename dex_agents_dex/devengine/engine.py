@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -19,7 +20,7 @@ from dex.dexpb import dex_pb2_grpc
 
 from dex_agents_dex.devengine.core.core import Core
 from dex_agents_dex.devengine.data_directory import DataDirectory
-from dex_agents_dex.devengine.loading import load_runs
+from dex_agents_dex.devengine.loading import load_beginning, load_run
 from dex_agents_dex.devengine.options import EngineOptions
 from dex_agents_dex.devengine.server.flow_service import FlowService
 from dex_agents_dex.devengine.server.hub import Hub
@@ -156,15 +157,18 @@ class DevEngine:
         self._directory.publish(self.address)
 
     def _load(self, store: Store) -> Hub:
-        core = Core()
-        for run in store.load(load_runs):
-            core.add_run(run)
+        beginning = store.load(load_beginning)
+        core = Core(beginning.next_run_key, set(beginning.index_names))
+        busy = [store.load(partial(load_run, run_key=key)) for key in beginning.busy_run_keys]
         start_number = store.load(count_start)
         store.start()
         hub = Hub(core, store, self._options.settings(), MessageLog(start_number))
-        tx = hub.begin()
-        core.resume_all(tx)
-        hub.commit(tx)
+        for key, due in beginning.timers:
+            hub.timers.set(key, due)
+        for run in busy:
+            if run is not None:
+                core.add_run(run, is_latest=True)
+                hub.resume(run)
         return hub
 
     def _on_store_failure(self, error: BaseException) -> None:

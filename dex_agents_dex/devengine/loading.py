@@ -1,4 +1,4 @@
-"""Runs, read back from the tables.
+"""Runs, read back from the tables: one at a time, when something asks for it.
 
 The inverse of the rows that `core` writes; no rule is applied here.
 """
@@ -7,41 +7,98 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, cast
 
+from attrs import frozen
 from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core.instants import from_microseconds
 from dex_agents_dex.devengine.core.state import Message, Phase, Progress, Run, StepExecution
+from dex_agents_dex.devengine.core.transaction import TimerKey, TimerKind
 
 
-def load_runs(connection: sqlite3.Connection) -> list[Run]:
-    """Every run, oldest first, with all its state."""
-    found = {
-        run.key: run
-        for run in map(_run, connection.execute(f"SELECT {_RUN} FROM run ORDER BY run_key"))
-    }
-    for run_key, key, value in _all(connection, "run_key, key, value FROM attribute"):
-        found[run_key].attributes.put(key, pb.Value.FromString(value))
-    _load_messages(connection, found)
-    for run_key, step_type, started in _all(connection, "run_key, step_type, started FROM counter"):
-        found[run_key].counters[step_type] = started
-    for run_key, *fields in _all(connection, f"{_STEP} FROM step ORDER BY run_key, step_key"):
-        step = _step(*fields)
-        run = found[run_key]
+@frozen
+class Beginning:
+    """What an engine must know of its store when it starts; idle runs stay on disk."""
+
+    next_run_key: int
+    busy_run_keys: tuple[int, ...]  # running, with a method that a Worker has or may take
+    timers: tuple[tuple[TimerKey, datetime], ...]  # of all running Flows
+    index_names: frozenset[str]
+
+
+def load_beginning(connection: sqlite3.Connection) -> Beginning:
+    (last_run_key,) = connection.execute("SELECT max(run_key) FROM run").fetchone()
+    busy = connection.execute(
+        "SELECT DISTINCT run_key FROM step WHERE phase != ?", (Phase.WAITING,)
+    )
+    step_timers = connection.execute(
+        "SELECT run_key, step_key, due_us FROM step WHERE due_us IS NOT NULL"
+    )
+    flow_timers = connection.execute(
+        "SELECT run_key, timeout_due_us FROM run WHERE timeout_due_us IS NOT NULL AND status = 1"
+    )
+    timers = [
+        (TimerKey(TimerKind.STEP, run_key, step_key), from_microseconds(due_us))
+        for run_key, step_key, due_us in step_timers
+    ]
+    timers += [
+        (TimerKey(TimerKind.FLOW, run_key), from_microseconds(due_us))
+        for run_key, due_us in flow_timers
+    ]
+    names = connection.execute("SELECT name FROM index_name")
+    return Beginning(
+        next_run_key=(last_run_key or 0) + 1,
+        busy_run_keys=tuple(row[0] for row in busy),
+        timers=tuple(timers),
+        index_names=frozenset(row[0] for row in names),
+    )
+
+
+def find_run_key(connection: sqlite3.Connection, flow_id: str, run_id: str) -> int | None:
+    """The named run of a Flow, or its latest; None if there is none."""
+    if run_id:
+        query = "SELECT run_key FROM run WHERE run_id = ? AND flow_id = ?"
+        row = connection.execute(query, (run_id, flow_id)).fetchone()
+    else:
+        query = "SELECT max(run_key) FROM run WHERE flow_id = ?"
+        row = connection.execute(query, (flow_id,)).fetchone()
+    return None if row is None else row[0]
+
+
+def load_run(connection: sqlite3.Connection, run_key: int) -> Run | None:
+    """A run with all its state; None if it was dropped."""
+
+    def select(columns: str, table: str, order: str = "") -> list[Any]:
+        order_by = f"ORDER BY {order}" if order else ""
+        query = f"SELECT {columns} FROM {table} WHERE run_key = ? {order_by}"
+        return connection.execute(query, (run_key,)).fetchall()
+
+    found = select(_RUN, "run")
+    if not found:
+        return None
+    run = _run(*found[0])
+    for key, value in select("key, value", "attribute"):
+        run.attributes.put(key, pb.Value.FromString(value))
+    for sequence, channel, message_id, value in select(
+        "sequence, channel, message_id, value", "message", "sequence"
+    ):
+        message = Message(sequence, message_id, pb.Value.FromString(value))
+        run.channels.setdefault(channel, deque()).append(message)
+        run.next_message = sequence + 1
+    run.counters.update(select("step_type, started", "counter"))
+    for row in select(_STEP, "step", "step_key"):
+        step = _step(*row)
         run.steps[step.key] = step
         run.next_step_key = step.key + 1
-    for run_key, output in _all(
-        connection, "run_key, output FROM output ORDER BY run_key, sequence"
-    ):
-        found[run_key].outputs.append(pb.StepCompletionOutput.FromString(output))
-    for run_key, last in _all(connection, "run_key, max(event_id) FROM event GROUP BY run_key"):
-        found[run_key].next_event = last + 1
-    for run_key, blob_id, size in _all(connection, "run_key, blob_id, length(value) FROM blob"):
-        found[run_key].blob_sizes[blob_id] = size
-    return list(found.values())
+    for (output,) in select("output", "output", "sequence"):
+        run.outputs.append(pb.StepCompletionOutput.FromString(output))
+    [(last_event,)] = select("max(event_id)", "event")
+    run.next_event = (last_event or 0) + 1
+    run.blob_sizes.update(select("blob_id, length(value)", "blob"))
+    run.indexed.update(row[0] for row in select("DISTINCT attribute_key", "search"))
+    return run
 
 
 def load_blobs(connection: sqlite3.Connection, ids: list[tuple[str, str]]) -> dict[str, bytes]:
@@ -66,24 +123,28 @@ def load_events(
     return [row[0] for row in rows]
 
 
+def load_closed_before(connection: sqlite3.Connection, closed_us: int, limit: int) -> list[int]:
+    """Keys of runs that closed before an instant, oldest first."""
+    query = "SELECT run_key FROM run WHERE closed_us < ? ORDER BY closed_us LIMIT ?"
+    return [row[0] for row in connection.execute(query, (closed_us, limit))]
+
+
 _RUN = (
     "run_key, flow_id, run_id, flow_type, request_id, started_us, start, status, error_type, "
-    "error_message, closed_us, is_graceful"
+    "error_message, closed_us, is_graceful, abandoned"
 )
 _STEP = (
-    "run_key, step_key, step_type, number, source, input, options, recovery, phase, "
+    "step_key, step_type, number, source, input, options, recovery, phase, "
     "is_handed_out, attempt, first_attempt_us, not_before_us, heartbeat, locals, wait, "
     "waiting_since_us, skipped_timers, conditions"
 )
 
 
-def _all(connection: sqlite3.Connection, select: str) -> Iterator[Any]:
-    return connection.execute(f"SELECT {select}")
-
-
-def _run(row: Any) -> Run:
-    (key, flow_id, run_id, flow_type, request_id, started_us, start, status, error_type,
-     error_message, closed_us, is_graceful) = row  # fmt: skip
+def _run(
+    key: int, flow_id: str, run_id: str, flow_type: str, request_id: str, started_us: int,
+    start: bytes, status: int, error_type: int, error_message: str, closed_us: int | None,
+    is_graceful: int, abandoned: str,
+) -> Run:  # fmt: skip
     return Run(
         key=key,
         flow_id=flow_id,
@@ -97,16 +158,8 @@ def _run(row: Any) -> Run:
         error_message=error_message,
         closed_at=_instant(closed_us),
         is_graceful=bool(is_graceful),
+        abandoned=tuple(abandoned.split()),
     )
-
-
-def _load_messages(connection: sqlite3.Connection, found: dict[int, Run]) -> None:
-    select = "run_key, sequence, channel, message_id, value FROM message ORDER BY run_key, sequence"
-    for run_key, sequence, channel, message_id, value in _all(connection, select):
-        run = found[run_key]
-        message = Message(sequence, message_id, pb.Value.FromString(value))
-        run.channels.setdefault(channel, deque()).append(message)
-        run.next_message = sequence + 1
 
 
 def _step(

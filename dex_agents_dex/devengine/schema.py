@@ -20,13 +20,19 @@ CREATE TABLE run (
     flow_type TEXT NOT NULL,
     request_id TEXT NOT NULL,
     started_us INTEGER NOT NULL,
+    timeout_due_us INTEGER,
     start BLOB NOT NULL,
     status INTEGER NOT NULL DEFAULT 1,
     error_type INTEGER NOT NULL DEFAULT 0,
     error_message TEXT NOT NULL DEFAULT '',
     closed_us INTEGER,
-    is_graceful INTEGER NOT NULL DEFAULT 0
+    is_graceful INTEGER NOT NULL DEFAULT 0,
+    abandoned TEXT NOT NULL DEFAULT ''
 );
+CREATE INDEX run_of_flow ON run (flow_id, run_key);
+CREATE INDEX run_by_id ON run (run_id);
+CREATE INDEX closed_run ON run (closed_us) WHERE closed_us IS NOT NULL;
+CREATE INDEX timed_run ON run (timeout_due_us) WHERE timeout_due_us IS NOT NULL AND status = 1;
 CREATE TABLE attribute (
     run_key INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL,
     PRIMARY KEY (run_key, key)
@@ -60,6 +66,7 @@ CREATE TABLE step (
     waiting_since_us INTEGER,
     skipped_timers TEXT NOT NULL,
     conditions BLOB,
+    due_us INTEGER,
     PRIMARY KEY (run_key, step_key)
 ) WITHOUT ROWID;
 CREATE TABLE output (
@@ -76,10 +83,12 @@ CREATE TABLE blob (
 );
 CREATE INDEX blob_of_run ON blob (run_key);
 CREATE TABLE search (
-    run_key INTEGER NOT NULL, attribute_key TEXT NOT NULL, index_key TEXT NOT NULL, value,
-    PRIMARY KEY (run_key, attribute_key)
+    run_key INTEGER NOT NULL, attribute_key TEXT NOT NULL, position INTEGER NOT NULL,
+    index_key TEXT NOT NULL, value,
+    PRIMARY KEY (run_key, attribute_key, position)
 ) WITHOUT ROWID;
 CREATE INDEX search_by_value ON search (index_key, value);
+CREATE TABLE index_name (name TEXT PRIMARY KEY, type INTEGER NOT NULL) WITHOUT ROWID;
 """
 
 _PER_RUN_TABLES: Final = (
@@ -95,13 +104,13 @@ _PER_RUN_TABLES: Final = (
 )
 
 _RUN_CHANGES: Final = (
-    "status = ?, error_type = ?, error_message = ?, closed_us = ?, is_graceful = ?"
+    "status = ?, error_type = ?, error_message = ?, closed_us = ?, is_graceful = ?, abandoned = ?"
 )
 
 _STEP_CHANGES: Final = (
     "recovery = ?, phase = ?, is_handed_out = ?, attempt = ?, first_attempt_us = ?, "
     "not_before_us = ?, heartbeat = ?, locals = ?, wait = ?, waiting_since_us = ?, "
-    "skipped_timers = ?, conditions = ?"
+    "skipped_timers = ?, conditions = ?, due_us = ?"
 )
 
 
@@ -127,5 +136,6 @@ STATEMENTS: Final[dict[type, tuple[str, ...]]] = {
     rows.PutEvent: (_insert("event", rows.PutEvent),),
     rows.PutBlob: (_insert("blob", rows.PutBlob),),
     rows.PutIndex: (_insert("search", rows.PutIndex, verb="INSERT OR REPLACE"),),
+    rows.PutIndexName: (_insert("index_name", rows.PutIndexName, verb="INSERT OR REPLACE"),),
     rows.DropIndex: ("DELETE FROM search WHERE run_key = ? AND attribute_key = ?",),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ from pydantic_ai.capabilities import (
     ProcessEventStream,
     ProcessHistory,
 )
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.messages import ModelMessage, ToolCallPart
 from pydantic_ai.models.function import AgentInfo
+from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 
 from dex_agents_model import (
@@ -206,6 +209,52 @@ async def test_capability__that_is_loaded_on_demand_is_a_read_and_reveals_its_to
 
     await played.ask("more")
     assert "find" in [tool.name for tool in model.infos[-1].function_tools]
+
+
+@dataclass
+class Guarded(AbstractCapability[Any]):
+    """Loaded on demand; its hooks guard its tool."""
+
+    guarded: list[str] = field(default_factory=list)
+    id: str | None = "guarded"
+    description: str | None = "Looks after refunds"
+    defer_loading: bool = True
+
+    def get_toolset(self) -> FunctionToolset[Any]:
+        toolset = FunctionToolset[Any]()
+
+        @toolset.tool
+        def refund(ctx: RunContext[Any], x: int) -> str:
+            return f"refunded {x}, approved: {ctx.tool_call_approved}"
+
+        return toolset
+
+    async def before_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any
+    ) -> Any:
+        self.guarded.append(call.tool_name)
+        if args["x"] > 100:
+            raise ToolFailed("too much")
+        return args
+
+
+@pytest.mark.parametrize("approved", [False, True])
+async def test_capability__that_is_loaded_on_demand_guards_its_tools_in_their_steps(
+    approved: bool,
+) -> None:
+    capability = Guarded()
+    runner = PydanticAIRunner(Agent(tools=[find], capabilities=[capability]), model=ScriptedModel())
+
+    async def refund(amount: int) -> str:
+        call = execution("refund", f'{{"x": {amount}}}', approved=approved)
+        return (await runner.execute_deferred_tool_call(call)).output
+
+    assert await refund(1) == f"refunded 1, approved: {approved}"
+    with pytest.raises(ToolExecutionError, match="too much"):
+        await refund(101)
+    assert capability.guarded == ["refund", "refund"]
+    await runner.execute_deferred_tool_call(execution("find", '{"x":1}'))
+    assert capability.guarded == ["refund", "refund"]
 
 
 # --- toolsets --------------------------------------------------------------------------------

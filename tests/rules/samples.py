@@ -7,19 +7,23 @@ from typing import Any, Final, TypeVar
 
 from attrs import fields
 
-from dex_agents_model.calls import AgentToolCall, RequestedToolCall, ToolEffect
+from dex_agents_model.calls import AgentToolCall, Rejected, RequestedToolCall, Succeeded, ToolEffect
+from dex_agents_model.decision import Commit, GoTo, StepDecision, Write
 from dex_agents_model.events import EventPayload, TurnEvent
 from dex_agents_model.ids import SessionId, ToolCallId, TurnId
 from dex_agents_model.policy import AgentSessionOptions
 from dex_agents_model.records import (
     AgentMessage,
     AgentUsage,
+    AgentUserMessage,
     MessageRole,
     RunningModel,
     RunningTools,
+    TakenSteering,
     TurnSucceeded,
     WaitingForUserMessage,
 )
+from dex_agents_model.steps import RecordTurnFailure
 from dex_agents_model.views import SessionView
 
 V = TypeVar("V", bound=SessionView)
@@ -40,6 +44,14 @@ MESSAGES: Final = tuple(
         (2, "turn-1", MessageRole.ASSISTANT),
         (3, "turn-2", MessageRole.USER),
     )
+)
+
+USED: Final = AgentUsage(requests=1, input_tokens=12, output_tokens=4)
+SUM: Final = AgentUsage(requests=4, input_tokens=42, output_tokens=7)
+"""The session's usage with ``USED``."""
+SAID: Final = tuple(
+    TakenSteering(model_calls, AgentUserMessage(text, f"id of {text}"))
+    for model_calls, text in ((1, "sooner"), (2, "now"), (2, "and this"))
 )
 
 _FIELDS: Final[dict[str, object]] = {
@@ -94,6 +106,16 @@ def call(
 def call_view(kind: type[V], record: AgentToolCall | None, **changes: object) -> V:
     """A view of one call, while the turn's tools run."""
     return view(kind, **{"state": USING_TOOLS, "record": record, **changes})
+
+
+def ended_calls() -> tuple[Succeeded, Rejected]:
+    """The first two calls of the turn, both final."""
+    return Succeeded(call("a"), "found"), Rejected(call("b", order=1), "no")
+
+
+def over_a_limit(error: str, *writes: Write) -> StepDecision:
+    """A rule ends the turn, and a Step of its own records that."""
+    return StepDecision(commit=Commit(writes=writes), next=GoTo((RecordTurnFailure(TURN, error),)))
 
 
 def told(*payloads: EventPayload) -> tuple[TurnEvent, ...]:

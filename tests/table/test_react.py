@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from attrs import fields_dict
+from attrs import NOTHING, evolve, fields, fields_dict
 
 import dex_agents_model.table
 from dex_agents_model.calls import Runnable
@@ -21,7 +21,9 @@ from dex_agents_model.effects import (
     ToolResultsArrived,
     ToolReturned,
     TurnCompleted,
+    UnfinishedTurnBuilt,
     UserSpoke,
+    UserSteered,
 )
 from dex_agents_model.errors import StateCorrupt
 from dex_agents_model.ids import InterruptId, ToolCallId, TurnId
@@ -32,11 +34,13 @@ from dex_agents_model.records import (
     AgentUserMessage,
     RunningModel,
     RunningTools,
+    SteeringMessage,
     WaitingForUserMessage,
 )
+from dex_agents_model.requests import CancelTurn
 from dex_agents_model.spec import Spec, on
 from dex_agents_model.steps import AwaitUserMessage, CallTool, Step
-from dex_agents_model.table import SPECS, await_conditions, react
+from dex_agents_model.table import RPC_OF, SPECS, answer, await_conditions, react
 from dex_agents_model.views import CallView, SessionView
 from dex_agents_model.waits import NoWait
 from tests.rules.samples import NOW, TURN, call, call_view, view
@@ -45,7 +49,9 @@ A = ToolCallId("a")
 SAMPLES: dict[type[Occurrence], Occurrence] = {
     Entered: Entered(),
     UserSpoke: UserSpoke(AgentUserMessage("hello")),
-    InterruptAnswered: InterruptAnswered(AgentInterruptResolution(InterruptId("turn-2.a"), True)),
+    InterruptAnswered: InterruptAnswered(
+        AgentInterruptResolution(InterruptId("turn-2.a"), True, NOW)
+    ),
     DeadlineReached: DeadlineReached(),
     ToolResultsArrived: ToolResultsArrived(),
     AttemptsExhausted: AttemptsExhausted("lost"),
@@ -53,8 +59,10 @@ SAMPLES: dict[type[Occurrence], Occurrence] = {
     ToolCallsRequested: ToolCallsRequested("state", ()),
     ToolReturned: ToolReturned("found"),
     ToolRaised: ToolRaised("broken"),
+    UserSteered: UserSteered(SteeringMessage(AgentUserMessage("hello"))),
+    UnfinishedTurnBuilt: UnfinishedTurnBuilt(None, "lost"),
 }
-OF_A_TURN = tuple(entry for entry in SPECS if entry.ends_with_its_turn)
+OF_A_TURN = tuple(entry for entry in SPECS if "turn" in fields_dict(entry.step))
 OVER: tuple[AgentState | None, ...] = (
     None,
     WaitingForUserMessage(turn_count=2, message_count=4),
@@ -69,9 +77,10 @@ def by_step(entry: Spec[Any, Any]) -> str:
 
 def step_of(entry: Spec[Any, Any]) -> Step:
     """The Step, with an input of the running turn."""
-    inputs = {"turn": TURN, "call": A, "expected_result_count": 1, "initial_message": None}
+    inputs = {"turn": TURN, "call": A, "expected_result_count": 1}
+    needed = {f.name: inputs[f.name] for f in fields(entry.step) if f.default is NOTHING}
     build: Any = entry.step
-    step: Step = build(**{name: inputs[name] for name in fields_dict(entry.step)})
+    step: Step = build(**needed)
     return step
 
 
@@ -97,11 +106,27 @@ def test_react__ends_the_branch_once_the_turn_is_over(
         assert react(step, given, occurrence, NOW) == StepDecision(next=EndBranch())
 
 
-def test_specs__every_step_but_those_between_turns_ends_with_its_turn() -> None:
-    assert [by_step(entry) for entry in SPECS if not entry.ends_with_its_turn] == [
+def test_specs__every_step_but_those_between_turns_names_its_turn() -> None:
+    assert [by_step(entry) for entry in SPECS if entry not in OF_A_TURN] == [
         "StartAgentSession",
         "AwaitUserMessage",
     ]
+
+
+@pytest.mark.parametrize(
+    "entry", [entry for entry in OF_A_TURN if not entry.outlives_cancel], ids=by_step
+)
+def test_react__ends_the_branch_of_a_cancelled_turn(entry: Spec[Any, Any]) -> None:
+    given: Any = view(entry.reads, cancelled_turn=TURN)
+    step = step_of(entry)
+
+    assert await_conditions(step, given, NOW) == WaitDecision(wait=NoWait())
+    for occurrence in SAMPLES.values():
+        assert react(step, given, occurrence, NOW) == StepDecision(next=EndBranch())
+
+
+def test_specs__only_the_step_that_records_it_outlives_a_cancel() -> None:
+    assert [by_step(entry) for entry in SPECS if entry.outlives_cancel] == ["RecordTurnCancelled"]
 
 
 @pytest.mark.parametrize("entry", [entry for entry in SPECS if entry.wait is None], ids=by_step)
@@ -145,7 +170,41 @@ def test_react__refuses_a_rule_that_leads_where_its_row_does_not_say(
         react(CallTool(TURN, A), given, Entered(), NOW)
 
 
-def test_session_view__runs_exactly_the_active_turn() -> None:
-    given = view(SessionView)
+def test_answer__refuses_a_rule_that_starts_what_its_line_does_not_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = evolve(RPC_OF[CancelTurn], to=())
+    monkeypatch.setattr(dex_agents_model.table, "RPC_OF", {CancelTurn: line})
 
-    assert [given.runs(TurnId.of(number)) for number in (1, 2, 3)] == [False, True, False]
+    with pytest.raises(StateCorrupt, match=r"^cancel_turn starts or ends Steps that its line does"):
+        answer(CancelTurn(TURN), view(SessionView), NOW)
+
+
+def test_answer__refuses_a_rule_that_ends_what_its_line_does_not_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = evolve(RPC_OF[CancelTurn], cancels=RPC_OF[CancelTurn].cancels[1:])
+    monkeypatch.setattr(dex_agents_model.table, "RPC_OF", {CancelTurn: line})
+
+    with pytest.raises(StateCorrupt, match=r"^cancel_turn starts or ends Steps that its line does"):
+        answer(CancelTurn(TURN), view(SessionView), NOW)
+
+
+@pytest.mark.parametrize(
+    ("number", "cancelled", "has_ended", "is_over"),
+    [
+        (1, None, True, True),
+        (2, None, False, False),
+        (3, None, True, True),
+        (2, 2, False, True),
+        (2, 1, False, False),
+        (1, 1, True, True),
+    ],
+)
+def test_session_view__tells_an_ended_turn_from_a_cancelled_one(
+    number: int, cancelled: int | None, has_ended: bool, is_over: bool
+) -> None:
+    given = view(SessionView, cancelled_turn=None if cancelled is None else TurnId.of(cancelled))
+    turn = TurnId.of(number)
+
+    assert (given.has_ended(turn), given.is_over(turn)) == (has_ended, is_over)

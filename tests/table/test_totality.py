@@ -9,11 +9,21 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
-from attrs import fields
+from attrs import NOTHING, fields
 
-from dex_agents_model.decision import EndBranch, GoTo, Reaction, StepDecision
+from dex_agents_model.decision import (
+    Commit,
+    EndBranch,
+    GoTo,
+    Publish,
+    Reaction,
+    RpcDecision,
+    StepDecision,
+    Write,
+)
 from dex_agents_model.effects import (
     AttemptsExhausted,
+    BuildUnfinishedTurn,
     CallModel,
     DeadlineReached,
     Effect,
@@ -27,10 +37,12 @@ from dex_agents_model.effects import (
     ToolResultsArrived,
     ToolReturned,
     TurnCompleted,
+    UnfinishedTurnBuilt,
     UserSpoke,
+    UserSteered,
 )
 from dex_agents_model.requests import Request
-from dex_agents_model.spec import Spec
+from dex_agents_model.spec import RpcSpec, Spec
 from dex_agents_model.steps import Step
 from dex_agents_model.table import RPCS, SPEC_OF, SPECS
 from dex_agents_model.waits import (
@@ -48,6 +60,12 @@ FAILURE_ROUTES = {
     entry.limits.on_exhausted for entry in SPECS if entry.limits.on_exhausted is not None
 }
 
+ENTERED = {
+    SPECS[0].step,
+    *(target for entry in SPECS for row in entry.rows for target in row.to),
+    *(target for entry in RPCS for target in entry.to),
+}
+
 CASES: tuple[Case, ...] = tuple(all_cases())
 REACTIONS = tuple(case for case in CASES if isinstance(case, Reacts))
 WAITS = tuple(case for case in CASES if isinstance(case, Waits))
@@ -55,6 +73,7 @@ WAITS = tuple(case for case in CASES if isinstance(case, Waits))
 OUTCOMES_OF: dict[type[Effect], set[type[Outcome]]] = {
     CallModel: {TurnCompleted, ToolCallsRequested},
     ExecuteTool: {ToolReturned, ToolRaised},
+    BuildUnfinishedTurn: {UnfinishedTurnBuilt},
 }
 
 
@@ -64,7 +83,7 @@ def occurrences_of(wait: Wait) -> set[type[Occurrence]]:
         case NoWait():
             return {Entered}
         case ForUserMessage():
-            return {UserSpoke}
+            return {UserSpoke, UserSteered}
         case ForInterruptResolution(at_most=None):
             return {InterruptAnswered}
         case ForInterruptResolution():
@@ -74,16 +93,21 @@ def occurrences_of(wait: Wait) -> set[type[Occurrence]]:
 
 
 def possible_occurrences(entry: Spec[Any, Any]) -> set[type[Occurrence]]:
-    """All that can happen to a Step: by its route, by the waits of its examples, by its effects."""
+    """All that can happen to a Step: by its route, by the waits of its examples, by its effects.
+
+    A Step is entered when a row or an RPC leads to it, or when the session starts with it; a
+    failure route is so, besides, by the exhaustion of another Step.
+    """
+    possible: set[type[Occurrence]] = set()
     if entry.step in FAILURE_ROUTES:
-        possible: set[type[Occurrence]] = {AttemptsExhausted}
-    elif entry.wait is None:
-        possible = {Entered}
-    else:
+        possible.add(AttemptsExhausted)
+    if entry.wait is None and entry.step in ENTERED:
+        possible.add(Entered)
+    if entry.wait is not None:
         planned = [
             occurrences_of(case.then.wait) for case in WAITS if type(case.step) is entry.step
         ]
-        possible = set().union(*planned)
+        possible.update(*planned)
     for row in entry.rows:
         for effect in row.to & set(EFFECTS):
             possible |= OUTCOMES_OF[effect]
@@ -162,6 +186,38 @@ def test_rpcs__each_is_shown_by_example() -> None:
     assert shown == {(entry.request, entry.rule.__name__) for entry in RPCS}
 
 
+@pytest.mark.parametrize("entry", RPCS, ids=lambda entry: entry.request.__name__)
+def test_rpcs__start_and_end_by_example_exactly_what_they_say(entry: RpcSpec[Any, Any]) -> None:
+    shown = [
+        case.then
+        for case in CASES
+        if isinstance(case, Answers) and type(case.request) is entry.request
+    ]
+
+    assert {type(step) for then in shown if then.next for step in then.next.steps} == set(entry.to)
+    assert {step for then in shown for step in then.cancel} == set(entry.cancels)
+
+
+def test_rpcs__write_only_in_a_transaction() -> None:
+    writing = {
+        type(case.request)
+        for case in CASES
+        if isinstance(case, Answers) and (case.then.writes or case.then.publishes)
+    }
+
+    assert writing == {entry.request for entry in RPCS if entry.transactional}
+
+
+def test_examples__show_every_write_and_every_publish() -> None:
+    made: list[Commit | RpcDecision[Any]] = [case.then.commit for case in WAITS]
+    made += [case.then.commit for case in REACTIONS if isinstance(case.then, StepDecision)]
+    made += [case.then for case in CASES if isinstance(case, Answers)]
+
+    written = {type(write) for each in made for write in each.writes}
+    published = {type(sent) for each in made for sent in each.publishes}
+    assert (written, published) == (set(get_args(Write)), set(get_args(Publish)))
+
+
 def test_examples__load_what_their_step_or_request_reads() -> None:
     read = {(entry.step, entry.reads) for entry in SPECS}
     answered = {(entry.request, entry.reads) for entry in RPCS}
@@ -179,12 +235,12 @@ def test_examples__make_each_claim_once() -> None:
     assert sorted({claim for claim in claims if claims.count(claim) > 1}) == []
 
 
-def test_steps__each_is_reached() -> None:
+def test_steps__each_is_reached_and_the_first_only_by_starting() -> None:
     first, *later = SPECS
-    reached = set().union(*(row.to for entry in SPECS for row in entry.rows)) | FAILURE_ROUTES
+    led_to = set().union(*(row.to for entry in SPECS for row in entry.rows)) | FAILURE_ROUTES
 
-    assert {entry.step for entry in later} == reached & set(STEPS)
-    assert first.step not in reached
+    assert {entry.step for entry in later} == (led_to | ENTERED) & set(STEPS) - {first.step}
+    assert first.step not in led_to
 
 
 @pytest.mark.parametrize(
@@ -194,9 +250,8 @@ def test_failure_routes__take_the_input_of_the_step_that_failed(entry: Spec[Any,
     route = entry.limits.on_exhausted
 
     assert route is not None
-    assert [(f.name, f.type) for f in fields(route)] == [
-        (f.name, f.type) for f in fields(entry.step)
-    ]
+    taken = [(f.name, f.type) for f in fields(route) if f.default is NOTHING]
+    assert taken == [(f.name, f.type) for f in fields(entry.step)]
 
 
 def test_limits__without_a_route_never_end() -> None:

@@ -19,14 +19,24 @@ from dex_agents_model.records import (
     AgentMessage,
     AgentUsage,
     AgentUserMessage,
+    ApprovalDecision,
+    ApprovalRecord,
     MessageRole,
     RunningModel,
     RunningTools,
+    SteeringMessage,
+    TakenSteering,
+    TurnCancelled,
     TurnFailed,
     TurnSucceeded,
     WaitingForUserMessage,
 )
-from dex_agents_model.requests import AgentMessagesPage, AgentSnapshot
+from dex_agents_model.requests import (
+    AgentMessagesPage,
+    AgentSnapshot,
+    ApprovalsPage,
+    QueuedMessagesPage,
+)
 
 
 @frozen
@@ -44,18 +54,35 @@ ASKED: Final = InterruptId("turn-2.call-1")
 NOON: Final = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HELLO: Final = AgentUserMessage("hello \U0001f600", "message-1")
 REQUESTED: Final = RequestedToolCall(
-    TURN, CALL, "refund", '{"order": 7}', ToolEffect.NON_IDEMPOTENT_WRITE, True, 0
+    TURN, CALL, "refund", '{"order": 7}', ToolEffect.NON_IDEMPOTENT_WRITE, True, 0, True
 )
 USAGE: Final = AgentUsage(1, 20, 3, 4, 5, 6)
 INTERRUPT: Final = AgentInterrupt(ASKED, TURN, CALL, "refund", '{"order": 7}', "sha256:0", NOON)
-RESOLUTION: Final = AgentInterruptResolution(ASKED, False, "too much")
+RESOLUTION: Final = AgentInterruptResolution(
+    ASKED, False, NOON, "too much", '{"order": 8}', "Ada", "It is theirs.", superseded=True
+)
+APPROVAL: Final = ApprovalRecord(
+    ASKED,
+    TURN,
+    CALL,
+    "refund",
+    "sha256:0",
+    ApprovalDecision.APPROVED,
+    NOON,
+    "Ada",
+    "It is theirs.",
+    "sha256:1",
+)
+STEERING: Final = SteeringMessage(HELLO, rejects_pending_approvals=False)
 MESSAGE: Final = AgentMessage(
-    3, TURN, MessageRole.TOOL, '{"kind":"tool-return"}', "done", "call-1", "refund"
+    3, TURN, MessageRole.TOOL, '{"kind":"tool-return"}', "done", "call-1", "refund", "message-1"
 )
 PAYLOADS: Final = (
-    events.TurnStarted(3),
+    events.TurnStarted(3, "message-1"),
     events.TurnCompletedEvent(4),
     events.TurnFailedEvent("lost"),
+    events.TurnCancelledEvent(),
+    events.SteeringTaken(2),
     events.TextDelta("Your or"),
     events.ReasoningDelta("Let me see"),
     events.ToolCallDeferred(CALL, "refund", ToolEffect.NON_IDEMPOTENT_WRITE, True),
@@ -73,8 +100,9 @@ def _states() -> Iterator[Sample]:
         ("fresh", WaitingForUserMessage()),
         ("after_an_answer", WaitingForUserMessage(2, 5, TurnSucceeded(2))),
         ("after_a_failure", WaitingForUserMessage(2, 4, TurnFailed("lost"))),
-        ("running_model", RunningModel(2, 3, 1)),
-        ("running_tools", RunningTools(2, 3, 1)),
+        ("after_a_cancel", WaitingForUserMessage(2, 4, TurnCancelled())),
+        ("running_model", RunningModel(2, 3, 1, 2)),
+        ("running_tools", RunningTools(2, 3, 1, 2)),
     ):
         yield Sample(f"state_{name}", records.AgentState, state)
 
@@ -87,6 +115,7 @@ def _tool_calls() -> Iterator[Sample]:
         calls.Rejected(REQUESTED, "too much", expired=True),
         calls.Failed(REQUESTED, "no such order"),
         calls.OutcomeUnknown(REQUESTED, "worker lost"),
+        calls.Cancelled(REQUESTED),
     ):
         yield Sample(f"tool_call_{record.status}", calls.AgentToolCall, record)
 
@@ -108,7 +137,8 @@ def _steps() -> Iterator[Sample]:
         steps.RecordToolFailure(TURN, CALL),
         steps.RecordToolOutcomeUnknown(TURN, CALL),
         steps.ResumeTurn(TURN, 2),
-        steps.RecordTurnFailure(TURN),
+        steps.RecordTurnFailure(TURN, "too many"),
+        steps.RecordTurnCancelled(TURN),
     ):
         yield Sample(f"step_{type(step).__name__}", type(step), step)
 
@@ -116,7 +146,22 @@ def _steps() -> Iterator[Sample]:
 def _requests() -> Iterator[Sample]:
     for request in (
         requests.SendUserMessage(HELLO),
-        requests.ResolveInterrupt(ASKED, False, "too much", "sha256:0", "request-1"),
+        requests.SteerUserMessage(STEERING),
+        requests.WithdrawUserMessage("message-1"),
+        requests.ListQueuedMessages(),
+        requests.ResolveInterrupt(
+            ASKED,
+            True,
+            "too much",
+            "sha256:0",
+            '{"order": 8}',
+            "Ada",
+            "It is theirs.",
+            "request-1",
+        ),
+        requests.CancelTurn(TURN),
+        requests.ClaimToolCall(TURN, CALL, "worker-1"),
+        requests.ListApprovals(5),
         requests.GetAgentSnapshot(),
         requests.ListAgentMessages(3, 50),
     ):
@@ -135,8 +180,13 @@ def _replies() -> Iterator[Sample]:
         tool_calls=(calls.AwaitingApproval(REQUESTED),),
         usage=USAGE,
         queued_message_count=1,
+        event_token="token-1",
     )
+    queue = QueuedMessagesPage(messages=(HELLO,), has_more=True)
+    approvals = ApprovalsPage(approvals=(APPROVAL,), has_more=True)
     yield Sample("reply_messages_page", AgentMessagesPage, page)
+    yield Sample("reply_queued_messages_page", QueuedMessagesPage, queue)
+    yield Sample("reply_approvals_page", ApprovalsPage, approvals)
     yield Sample("reply_snapshot", AgentSnapshot, snapshot)
 
 
@@ -152,6 +202,9 @@ SAMPLES: Final = (
     Sample("user_message", AgentUserMessage, HELLO),
     Sample("interrupts", tuple[AgentInterrupt, ...], (INTERRUPT,)),
     Sample("interrupt_resolution", AgentInterruptResolution, RESOLUTION),
+    Sample("steering_message", SteeringMessage, STEERING),
+    Sample("taken_steering", TakenSteering, TakenSteering(1, HELLO)),
+    Sample("approval", ApprovalRecord, APPROVAL),
     Sample("tool_call_completed", ToolCallCompleted, ToolCallCompleted(TURN, CALL)),
     Sample("taken_request_ids", tuple[str, ...], ("request-1", "request-2")),
 )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dex_agents_model.calls import (
     AgentToolCall,
     AwaitingApproval,
+    Cancelled,
     Failed,
     FinalCall,
     OutcomeUnknown,
@@ -54,6 +55,7 @@ FINAL: tuple[FinalCall, ...] = (
     Rejected(LONG, "no"),
     Failed(LONG, "broken"),
     OutcomeUnknown(LONG, "lost"),
+    Cancelled(LONG),
 )
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from attrs import NOTHING
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,10 +16,10 @@ from dex_agents_model.calls import AgentToolCall
 from dex_agents_model.errors import StateCorrupt
 from dex_agents_model.events import AgentEvent
 from dex_agents_model.records import (
-    AgentInterruptResolution,
     AgentState,
     AgentUsage,
     AgentUserMessage,
+    SteeringMessage,
     WaitingForUserMessage,
 )
 from dex_agents_model.wire import dump, load
@@ -68,6 +69,17 @@ def test_golden__has_a_file_for_each_sample_and_no_other() -> None:
 
 def test_samples__show_each_class_of_each_union() -> None:
     assert classes_of_unions() - set(map(type, parts_of(SAMPLES))) == set()
+
+
+def test_samples__show_each_field_with_another_value_than_its_default() -> None:
+    shown: dict[tuple[str, str], set[bool]] = {}
+    for part in parts_of(tuple(sample.value for sample in SAMPLES)):
+        for f in getattr(part, "__attrs_attrs__", ()):
+            if f.default is not NOTHING:
+                is_default = getattr(part, f.name) == f.default
+                shown.setdefault((type(part).__name__, f.name), set()).add(is_default)
+
+    assert [field for field, defaults in shown.items() if defaults == {True}] == []
 
 
 def parts_of(value: object) -> Iterator[object]:
@@ -155,7 +167,10 @@ def broken(data: Any) -> Iterator[Any]:
     ("shape", "data"),
     [
         (AgentUserMessage, {"v": 1, "text": None}),
-        (AgentInterruptResolution, {"v": 1, "interrupt_id": "turn-1.a", "approved": "false"}),
+        (
+            SteeringMessage,
+            {"v": 1, "message": {"text": "hi"}, "rejects_pending_approvals": "false"},
+        ),
         (AgentUsage, {"v": 1, "requests": "5"}),
         (AgentUsage, {"v": 1, "requests": 1.5}),
         (tuple[str, ...], {"v": 1, "items": "ab"}),

@@ -12,6 +12,7 @@ from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core import rows
 from dex_agents_dex.devengine.core.errors import Refusal
+from dex_agents_dex.devengine.core.indexing import index_attribute
 from dex_agents_dex.devengine.core.state import Message, Run
 from dex_agents_dex.devengine.core.transaction import Transaction
 from dex_agents_dex.devengine.core.values import is_null, take_in
@@ -27,6 +28,7 @@ def write_attributes(tx: Transaction, run: Run, writes: Iterable[pb.AttributeWri
             value = take_in(tx, run, write.value)
             run.attributes.put(write.key, value)
             tx.write(rows.PutAttribute(run.key, write.key, value.SerializeToString()))
+        index_attribute(tx, run, write)
         tx.changed[run.key] = run
 
 

@@ -24,6 +24,7 @@ def close_flow(
     run.error_type = error_type
     run.error_message = message
     run.closed_at = tx.now
+    run.abandoned = tuple(step.id for step in run.steps.values())
     for step in run.steps.values():
         if step.task_id:
             tx.cancelled_task_ids.append(step.task_id)

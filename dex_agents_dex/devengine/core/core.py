@@ -11,15 +11,14 @@ from typing import TypeAlias
 from attrs import Factory, define
 from dex.dexpb import dex_pb2 as pb
 
-from dex_agents_dex.devengine.core import closing, starting
+from dex_agents_dex.devengine.core import closing, rows, starting
 from dex_agents_dex.devengine.core.closing import close_flow
 from dex_agents_dex.devengine.core.errors import (
     CANCELLED_STATUS,
     UNAVAILABLE_STATUS,
     MalformedResult,
-    no_flow,
-    not_running,
 )
+from dex_agents_dex.devengine.core.inspection import skip_timer
 from dex_agents_dex.devengine.core.recovery import resume
 from dex_agents_dex.devengine.core.results import apply_execute, apply_wait_for
 from dex_agents_dex.devengine.core.rpcs import (
@@ -53,40 +52,44 @@ _Subject: TypeAlias = StepExecution | RpcCall
 
 @define(eq=False)
 class Core:
-    runs: dict[int, Run] = Factory(dict)
-    _latest: dict[str, Run] = Factory(dict)  # by Flow id
+    next_run_key: int = 1
+    index_names: set[str] = Factory(set)  # Attributes that Workers declared as indexed
+    runs: dict[int, Run] = Factory(dict)  # those in memory
+    _latest: dict[str, Run] = Factory(dict)  # by Flow id; absent if that run is not in memory
     _by_run_id: dict[str, Run] = Factory(dict)
     _tasks: dict[str, tuple[Run, _Subject]] = Factory(dict)  # handed out, by task id
-    _next_run_key: int = 1
 
     # --- runs ---------------------------------------------------------------------------------
 
-    def add_run(self, run: Run) -> None:
-        """Know a run; runs of one Flow id are added oldest first."""
-        self.runs[run.key] = self._by_run_id[run.run_id] = self._latest[run.flow_id] = run
-        self._next_run_key = max(self._next_run_key, run.key + 1)
+    def add_run(self, run: Run, *, is_latest: bool) -> None:
+        self.runs[run.key] = self._by_run_id[run.run_id] = run
+        known = self._latest.get(run.flow_id)
+        if is_latest and (known is None or known.key < run.key):
+            self._latest[run.flow_id] = run
 
-    def find_run(self, flow_id: str, run_id: str = "") -> Run:
-        """The named run, or the Flow's latest; raise `Refusal` if there is none."""
-        run = self._by_run_id.get(run_id) if run_id else self._latest.get(flow_id)
-        if run is None or run.flow_id != flow_id:
-            raise no_flow(flow_id)
-        return run
+    def forget_run(self, run: Run) -> None:
+        """Take a run out of memory; nothing may be under way in it."""
+        del self.runs[run.key]
+        del self._by_run_id[run.run_id]
+        if self._latest.get(run.flow_id) is run:
+            del self._latest[run.flow_id]
 
-    def find_running(self, flow_id: str, run_id: str = "") -> Run:
-        run = self.find_run(flow_id, run_id)
-        if not run.is_running:
-            raise not_running(flow_id)
-        return run
+    def loaded_run(self, flow_id: str, run_id: str = "") -> Run | None:
+        """The named run, or the Flow's latest, if it is in memory."""
+        if not run_id:
+            return self._latest.get(flow_id)
+        run = self._by_run_id.get(run_id)
+        return run if run is not None and run.flow_id == flow_id else None
 
-    def resume_all(self, tx: Transaction) -> None:
-        """After a start: take up every run that was read from the store."""
-        for run in self.runs.values():
-            resume(tx, run)
+    def resume(self, tx: Transaction, run: Run) -> None:
+        """Take up a run that was read from the store."""
+        resume(tx, run)
+        self._drop_cancelled(tx)
 
     # --- clients ------------------------------------------------------------------------------
 
     def start_flow(self, tx: Transaction, request: pb.StartFlowRequest) -> Run:
+        """The new run, or the one of which this is a repeat. The latest one is in memory."""
         require_startable(request)
         previous = self._latest.get(request.flow_id)
         if previous is not None:
@@ -97,19 +100,28 @@ class Core:
                 raise starting.already_started(previous)
             if previous.is_running:
                 close_flow(tx, previous, pb.FLOW_STATUS_TERMINATED)
-        run = starting.start_run(tx, self._next_run_key, request)
-        self.add_run(run)
+        run = starting.start_run(tx, self.next_run_key, request)
+        self.next_run_key += 1
+        self.add_run(run, is_latest=True)
         self._settle(tx, run)
         return run
 
-    def stop_flow(self, tx: Transaction, request: pb.StopFlowRequest) -> None:
-        run = self.find_run(request.flow_id, request.run_id)
+    def stop_flow(self, tx: Transaction, run: Run, request: pb.StopFlowRequest) -> None:
         closing.stop_flow(tx, run, request)
         self._settle(tx, run)
 
-    def open_rpc(self, tx: Transaction, request: pb.InvokeRPCRequest) -> RpcCall:
-        run = self.find_run(request.flow_id, request.run_id)
+    def open_rpc(self, tx: Transaction, run: Run, request: pb.InvokeRPCRequest) -> RpcCall:
         return open_rpc(tx, run, request)
+
+    def skip_timer(self, tx: Transaction, run: Run, request: pb.SkipTimerRequest) -> None:
+        skip_timer(tx, run, request)
+        self._settle(tx, run)
+
+    def declare_indexes(self, tx: Transaction, request: pb.SyncAttributeIndexRequest) -> None:
+        for name, kind in request.attribute_indexes.items():
+            if name not in self.index_names:
+                self.index_names.add(name)
+                tx.write(rows.PutIndexName(name, kind))
 
     # --- Workers ------------------------------------------------------------------------------
 
@@ -208,6 +220,9 @@ class Core:
 
     def _settle(self, tx: Transaction, run: Run) -> None:
         settle(tx, run)
+        self._drop_cancelled(tx)
+
+    def _drop_cancelled(self, tx: Transaction) -> None:
         for task_id in tx.cancelled_task_ids:
             self._tasks.pop(task_id, None)
 

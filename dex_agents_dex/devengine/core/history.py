@@ -81,6 +81,7 @@ def _record(tx: Transaction, run: Run, event: pb.FlowHistoryEvent) -> None:
     event.run_attempt = 1
     tx.write(rows.PutEvent(run.key, run.next_event, event.SerializeToString()))
     run.next_event += 1
+    tx.changed[run.key] = run
 
 
 def _timestamp(microseconds: int) -> Timestamp:

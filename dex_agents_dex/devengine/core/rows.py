@@ -16,6 +16,7 @@ class PutRun(NamedTuple):
     flow_type: str
     request_id: str
     started_us: int
+    timeout_due_us: int | None
     start: bytes
 
 
@@ -25,6 +26,7 @@ class UpdateRun(NamedTuple):
     error_message: str
     closed_us: int | None
     is_graceful: bool
+    abandoned: str
     run_key: int
 
 
@@ -82,6 +84,7 @@ class PutStep(NamedTuple):
     waiting_since_us: int | None
     skipped_timers: str
     conditions: bytes | None
+    due_us: int | None
 
 
 class UpdateStep(NamedTuple):
@@ -97,6 +100,7 @@ class UpdateStep(NamedTuple):
     waiting_since_us: int | None
     skipped_timers: str
     conditions: bytes | None
+    due_us: int | None
     run_key: int
     step_key: int
 
@@ -131,9 +135,15 @@ class PutBlob(NamedTuple):
 
 class PutIndex(NamedTuple):
     run_key: int
-    index_key: str
     attribute_key: str
+    position: int
+    index_key: str
     value: str | int | float
+
+
+class PutIndexName(NamedTuple):
+    name: str
+    type: int
 
 
 class DropIndex(NamedTuple):
@@ -158,5 +168,6 @@ Row: TypeAlias = (
     | PutEvent
     | PutBlob
     | PutIndex
+    | PutIndexName
     | DropIndex
 )

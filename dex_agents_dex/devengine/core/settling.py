@@ -6,8 +6,6 @@ offered with a snapshot of the state that the whole command left.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-
 from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core.changes import take_messages
@@ -44,24 +42,13 @@ def begin_wait(
 
 def set_wait_timer(tx: Transaction, run: Run, step: StepExecution) -> None:
     tx.timers[TimerKey(TimerKind.STEP, run.key, step.key)] = min(
-        (due for due in timer_dues(step) if due > tx.now), default=None
+        (due for due in step.timer_dues() if due > tx.now), default=None
     )
-
-
-def timer_dues(step: StepExecution) -> list[datetime]:
-    """When each timer of a waiting Step fires, in declaration order; skipped ones already have."""
-    assert step.wait is not None
-    assert step.waiting_since is not None
-    since = step.waiting_since
-    return [
-        since if index in step.skipped_timers else since + timedelta(seconds=timer.duration_seconds)
-        for index, timer in enumerate(step.wait.timer_conditions)
-    ]
 
 
 def _evaluate_wait(tx: Transaction, run: Run, step: StepExecution) -> None:
     assert step.wait is not None
-    has_fired = [due <= tx.now for due in timer_dues(step)]
+    has_fired = [due <= tx.now for due in step.timer_dues()]
     won = winner(step.wait, has_fired, run.channel_size)
     if won is None:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from dex.dexpb import dex_pb2 as pb
@@ -60,6 +60,11 @@ def start_run(tx: Transaction, run_key: int, request: pb.StartFlowRequest) -> Ru
         started_at=tx.now,
         start=_without_payload(request),
     )
+    delay = timedelta(seconds=request.flow_start_options.flow_start_delay_seconds)
+    timeout_due: datetime | None = None
+    if request.flow_timeout_seconds:
+        timeout_due = tx.now + delay + timedelta(seconds=request.flow_timeout_seconds)
+        tx.timers[TimerKey(TimerKind.FLOW, run.key)] = timeout_due
     tx.write(
         rows.PutRun(
             run.key,
@@ -68,15 +73,12 @@ def start_run(tx: Transaction, run_key: int, request: pb.StartFlowRequest) -> Ru
             run.flow_type,
             run.request_id,
             to_microseconds(tx.now),
+            None if timeout_due is None else to_microseconds(timeout_due),
             run.start.SerializeToString(),
         )
     )
     history.record_started(tx, run)
     write_attributes(tx, run, request.flow_start_options.attributes)
-    delay = timedelta(seconds=request.flow_start_options.flow_start_delay_seconds)
-    if request.flow_timeout_seconds:
-        timeout = timedelta(seconds=request.flow_timeout_seconds)
-        tx.timers[TimerKey(TimerKind.FLOW, run.key)] = tx.now + delay + timeout
     if request.start_step_type:
         movement = pb.StepMovement(
             step_type=request.start_step_type,

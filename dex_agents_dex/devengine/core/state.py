@@ -110,6 +110,25 @@ class StepExecution:
         return self.step_type == TIMEOUT_STEP_TYPE
 
     @property
+    def due(self) -> datetime | None:
+        """When time alone lets it go on: the end of a backoff, or its earliest unfired timer."""
+        if self.phase is not Phase.WAITING:
+            return self.not_before
+        return min(self.timer_dues(), default=None)
+
+    def timer_dues(self) -> list[datetime]:
+        """When each timer of its Wait fires, in declaration order; skipped ones already have."""
+        assert self.wait is not None
+        assert self.waiting_since is not None
+        since = self.waiting_since
+        return [
+            since
+            if index in self.skipped_timers
+            else since + timedelta(seconds=timer.duration_seconds)
+            for index, timer in enumerate(self.wait.timer_conditions)
+        ]
+
+    @property
     def lock_keys(self) -> tuple[str, ...]:
         if self.phase is Phase.WAIT_FOR:
             return tuple(self.options.wait_for_lock_attribute_keys)
@@ -174,7 +193,8 @@ class Run:
     counters: dict[str, int] = Factory(dict)  # Steps started, by type
     steps: dict[int, StepExecution] = Factory(dict)  # current ones, in execution order
     outputs: list[pb.StepCompletionOutput] = Factory(list)
-    indexed: dict[str, str] = Factory(dict)  # attribute key -> index key
+    indexed: set[str] = Factory(set)  # keys of Attributes that searches may name
+    abandoned: tuple[str, ...] = ()  # executions that were active when the Flow closed
     blob_sizes: dict[str, int] = Factory(dict)
     next_step_key: int = 1
     next_message: int = 1

@@ -7,7 +7,7 @@ sealed, so that a Step that starts and is handed out in one transaction costs on
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -55,6 +55,7 @@ class Transaction:
     now: datetime
     new_id: Callable[[], str]
     settings: Settings = DEFAULT_SETTINGS
+    index_names: Collection[str] = ()  # what Workers declared as indexed
     # In order of creation; released by the caller.
     offers: list[Offer] = Factory(list)
     timers: dict[TimerKey, datetime | None] = Factory(dict)  # None: cancelled
@@ -104,6 +105,7 @@ def _run_row(run: Run) -> rows.UpdateRun:
         error_message=run.error_message,
         closed_us=_microseconds(run.closed_at),
         is_graceful=run.is_graceful,
+        abandoned=" ".join(run.abandoned),
         run_key=run.key,
     )
 
@@ -122,6 +124,7 @@ def _step_row(run_key: int, step: StepExecution) -> rows.PutStep | rows.UpdateSt
         _microseconds(step.waiting_since),
         ",".join(map(str, sorted(step.skipped_timers))),
         _serialized(step.conditions),
+        _microseconds(step.due),
     )
     if step.is_stored:
         return rows.UpdateStep(recovery, *changing, run_key=run_key, step_key=step.key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from dex_agents_dex.devengine.core.transaction import (
     Transaction,
 )
 from dex_agents_dex.devengine.server.dispatch import Dispatcher, PollStream
+from dex_agents_dex.devengine.server.library import Library
 from dex_agents_dex.devengine.server.message_log import MessageLog, StreamKey
 from dex_agents_dex.devengine.server.timers import Clock, TimerQueue
 from dex_agents_dex.devengine.server.waiters import Waiters
@@ -52,25 +54,26 @@ class Hub:
     log: MessageLog
     clock: Clock = Factory(Clock)
     waiters: Waiters = Factory(Waiters)
+    counts: Counter[str] = Factory(Counter)
     is_stopping: bool = False
+    library: Library = field(init=False)
     dispatcher: Dispatcher = field(init=False)
     timers: TimerQueue = field(init=False)
     _replies: dict[RpcCall, asyncio.Future[RpcReply]] = Factory(dict)
     _carriers: dict[str, PollStream] = Factory(dict)  # by task id
     _taken: dict[str, Offer] = Factory(dict)  # by task id
+    _loads: set[asyncio.Task[Run | None]] = Factory(set)
 
     def __attrs_post_init__(self) -> None:
         self.dispatcher = Dispatcher(self.feed)
         self.timers = TimerQueue(self.clock, self._fire)
-
-    def loop_time(self) -> float:
-        """Seconds of the event loop's clock, for long polls: callers wait in real time."""
-        return asyncio.get_running_loop().time()
+        self.library = Library(self.core, self.store, self.waiters, self.resume)
 
     # --- transactions -------------------------------------------------------------------------
 
     def begin(self) -> Transaction:
-        return Transaction(self.clock.now(), _new_id, self.settings)
+        now = self.clock.now()
+        return Transaction(now, _new_id, self.settings, self.core.index_names)
 
     def commit(
         self,
@@ -94,6 +97,8 @@ class Hub:
             ]
         for key, due in tx.timers.items():
             self.timers.set(key, due)
+        for run_key in tx.changed:
+            self.library.note_use(run_key)
 
         def release() -> None:
             self._release(tx, hand_outs)
@@ -125,15 +130,21 @@ class Hub:
             answer = self._replies.pop(call, None)
             if answer is not None and not answer.done():
                 answer.set_result(reply)
-        for run in tx.changed.values():
-            self.waiters.wake(run.key)
+        for run_key in tx.changed:
+            self.waiters.wake(run_key)
+
+    def resume(self, run: Run) -> None:
+        tx = self.begin()
+        self.core.resume(tx, run)
+        self.commit(tx)
 
     # --- RPCs ---------------------------------------------------------------------------------
 
     async def invoke_rpc(self, request: pb.InvokeRPCRequest) -> pb.InvokeRPCResponse:
         """Run an RPC to its end. A caller that goes away does not stop it."""
+        run = await self.library.find(request.flow_id, request.run_id)
         tx = self.begin()
-        call = self.core.open_rpc(tx, request)
+        call = self.core.open_rpc(tx, run, request)
         answer: asyncio.Future[RpcReply] = asyncio.get_running_loop().create_future()
         self._replies[call] = answer
         self.commit(tx)
@@ -225,9 +236,6 @@ class Hub:
             self.core.cut(tx, task_id, stream.worker.id, has_frames=stream.frames > 0)
         self.commit(tx)
 
-    def in_flight_of(self, run: Run) -> list[str]:
-        return [task_id for task_id, offer in self._taken.items() if offer.run is run]
-
     # --- inside -------------------------------------------------------------------------------
 
     def _hand_out(self, tx: Transaction, stream: PollStream, offer: Offer) -> _HandOut:
@@ -262,6 +270,11 @@ class Hub:
         stream.task_id = ""
 
     def _fire(self, key: TimerKey) -> None:
+        if key.run_key not in self.core.runs:
+            task = asyncio.get_running_loop().create_task(self.library.load(key.run_key))
+            self._loads.add(task)
+            task.add_done_callback(self._loads.discard)
+            return  # taking the run up sets its timers anew
         tx = self.begin()
         self.core.fire_timer(tx, key)
         self.commit(tx)

@@ -17,6 +17,9 @@ class Waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
+    def has(self, subject: Hashable) -> bool:
+        return subject in self._waiting
+
     async def wait(self, subject: Hashable, timeout_seconds: float) -> bool:
         """Return True at the subject's next change, False when the time is over."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

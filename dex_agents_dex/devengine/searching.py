@@ -1,0 +1,136 @@
+"""SearchFlows: a small query language over the tables.
+
+`FlowType = 'Order' AND ExecutionStatus = 'Running' AND Color = 'red'`: equalities, joined by AND.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from typing import Final
+
+from attrs import frozen
+from dex.dexpb import dex_pb2 as pb
+
+from dex_agents_dex.devengine.core.errors import invalid
+
+LARGEST_PAGE: Final = 1000
+_CLAUSE: Final = re.compile(
+    r"""\s*`?(?P<name>[\w./%-]+?)`?\s*=\s*
+    (?:'(?P<single>(?:[^']|'')*)'|"(?P<double>[^"]*)"|(?P<bare>[^\s'"]+))\s*""",
+    re.VERBOSE,
+)
+_AND: Final = re.compile(r"AND\b", re.IGNORECASE)
+_STATUSES: Final = {
+    "running": pb.FLOW_STATUS_RUNNING,
+    "completed": pb.FLOW_STATUS_COMPLETED,
+    "failed": pb.FLOW_STATUS_FAILED,
+    "terminated": pb.FLOW_STATUS_TERMINATED,
+    "canceled": pb.FLOW_STATUS_CANCELED,
+}
+
+
+@frozen
+class Query:
+    """Conditions as SQL over `run`, with their parameters."""
+
+    conditions: tuple[str, ...]
+    parameters: tuple[str | int | float, ...]
+
+
+def parse_query(text: str) -> Query:
+    """Raise `Refusal` for what is no equality, or not joined by AND."""
+    conditions: list[str] = []
+    parameters: list[str | int | float] = []
+    rest = text.strip()
+    while rest:
+        clause = _CLAUSE.match(rest)
+        if clause is None:
+            raise invalid(
+                f"cannot read the query at {rest[:40]!r}: only equalities joined by AND are known"
+            )
+        condition, values = _condition(clause)
+        conditions.append(condition)
+        parameters += values
+        rest = rest[clause.end() :]
+        if rest:
+            joint = _AND.match(rest)
+            if joint is None or not rest[joint.end() :].strip():
+                raise invalid(f"expected AND and an equality in the query at {rest[:40]!r}")
+            rest = rest[joint.end() :].strip()
+    return Query(tuple(conditions), tuple(parameters))
+
+
+def search_runs(
+    connection: sqlite3.Connection, query: Query, page_size: int, before_run_key: int | None
+) -> tuple[list[pb.SearchFlowsResponseEntry], str]:
+    """Newest first, with the token of the next page; empty at the end."""
+    conditions, parameters = list(query.conditions), list(query.parameters)
+    if before_run_key is not None:
+        conditions.append("run_key < ?")
+        parameters.append(before_run_key)
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    rows = connection.execute(
+        "SELECT run_key, flow_id, run_id, flow_type, status, started_us, closed_us FROM run "
+        f"{where} ORDER BY run_key DESC LIMIT ?",
+        (*parameters, page_size + 1),
+    ).fetchall()
+    entries = [_entry(connection, *row) for row in rows[:page_size]]
+    token = str(rows[page_size - 1][0]) if len(rows) > page_size else ""
+    return entries, token
+
+
+def _condition(clause: re.Match[str]) -> tuple[str, list[str | int | float]]:
+    name, value = clause["name"], _literal(clause)
+    if name == "FlowType":
+        return "flow_type = ?", [str(value)]
+    if name == "ExecutionStatus":
+        status = _STATUSES.get(str(value).lower())
+        if status is None:
+            raise invalid(f"unknown ExecutionStatus {value!r}; known: {', '.join(_STATUSES)}")
+        return "status = ?", [int(status)]
+    found = "run_key IN (SELECT run_key FROM search WHERE index_key = ? AND value = ?)"
+    return found, [name, value]
+
+
+def _literal(clause: re.Match[str]) -> str | int | float:
+    if clause["single"] is not None:
+        return clause["single"].replace("''", "'")
+    if clause["double"] is not None:
+        return clause["double"]
+    bare = clause["bare"]
+    if bare.lower() in ("true", "false"):
+        return int(bare.lower() == "true")
+    for kind in (int, float):
+        try:
+            return kind(bare)
+        except ValueError:
+            continue
+    raise invalid(f"{bare!r} is no literal; text needs quotes")
+
+
+def _entry(
+    connection: sqlite3.Connection,
+    run_key: int,
+    flow_id: str,
+    run_id: str,
+    flow_type: str,
+    status: int,
+    started_us: int,
+    closed_us: int | None,
+) -> pb.SearchFlowsResponseEntry:
+    entry = pb.SearchFlowsResponseEntry(
+        flow_id=flow_id, run_id=run_id, flow_type=flow_type, flow_status=pb.FlowStatus.Name(status)
+    )
+    entry.start_time.FromMicroseconds(started_us)
+    if closed_us is not None:
+        entry.close_time.FromMicroseconds(closed_us)
+    indexed = connection.execute(
+        "SELECT DISTINCT search.index_key, attribute.value FROM search JOIN attribute "
+        "ON attribute.run_key = search.run_key AND attribute.key = search.attribute_key "
+        "WHERE search.run_key = ? ORDER BY search.attribute_key",
+        (run_key,),
+    )
+    for index_key, value in indexed:
+        entry.indexed_attributes.add(key=index_key, value=pb.Value.FromString(value))
+    return entry

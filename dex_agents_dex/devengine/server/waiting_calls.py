@@ -1,0 +1,97 @@
+"""The FlowService's long polls on a run: until it closes, until a Step ends, until a value is there.
+
+A run that is waited for stays in memory. What is answered is durable first.
+"""
+
+from __future__ import annotations
+
+from dex.dexpb import dex_pb2 as pb
+
+from dex_agents_dex.devengine.core.errors import invalid, not_running
+from dex_agents_dex.devengine.core.matching import matches, require_match
+from dex_agents_dex.devengine.core.state import Run
+from dex_agents_dex.devengine.server.calls import Calls, Poll
+from dex_agents_dex.devengine.server.refusals import answers_refusals
+
+
+class WaitingCalls(Calls):
+    @answers_refusals
+    async def WaitForFlow(self, request: pb.WaitForFlowRequest) -> pb.FlowResult:
+        run = await self._hub.library.find(request.flow_id, request.run_id)
+        still = f"Flow {run.flow_id!r} is still running"
+        poll = Poll.of_wait_time(self._hub.waiters, request.wait_time_seconds, still)
+        while run.is_running:
+            await poll.wait(run.key)
+        await self._hub.store.barrier()
+        return pb.FlowResult(
+            flow_status=run.status,
+            results=run.outputs if request.needs_results else (),
+            error_type=run.error_type,
+            error_message=run.error_message,
+        )
+
+    @answers_refusals
+    async def WaitForStepCompletion(
+        self, request: pb.WaitForStepCompletionRequest
+    ) -> pb.WaitForStepCompletionResponse:
+        number = _execution_number(request)
+        run = await self._hub.library.find(request.flow_id)
+        step_id = f"{request.step_type}-{number}"
+        poll = Poll.of_budget(
+            self._hub.waiters, request.request_timeout_seconds, f"{step_id} has not completed"
+        )
+        while not _has_completed(run, request.step_type, number):
+            if not run.is_running:
+                raise not_running(run.flow_id)
+            await poll.wait(run.key)
+        await self._hub.store.barrier()
+        return pb.WaitForStepCompletionResponse()
+
+    @answers_refusals
+    async def WaitForAttribute(
+        self, request: pb.WaitForAttributeRequest
+    ) -> pb.WaitForAttributeResponse:
+        match = request.match
+        require_match(match)
+        run = await self._hub.library.find(request.flow_id)
+        poll = Poll.of_budget(
+            self._hub.waiters, request.request_timeout_seconds, f"{match.key!r} does not match"
+        )
+        while run.is_running:
+            value = run.attributes.get(match.key)
+            if value is not None and matches(match, value):
+                await self._hub.store.barrier()
+                return pb.WaitForAttributeResponse(matched_value=value)
+            await poll.wait(run.key)
+        raise not_running(run.flow_id)
+
+    @answers_refusals
+    async def WaitForHistoryEvent(
+        self, request: pb.WaitForHistoryEventRequest
+    ) -> pb.WaitForHistoryEventResponse:
+        run = await self._hub.library.find(request.flow_id, request.run_id)
+        poll = Poll.of_wait_time(self._hub.waiters, 0, "no further history event")
+        while run.next_event <= request.next_internal_event_id and run.is_running:
+            await poll.wait(run.key)
+        await self._hub.store.barrier()
+        return pb.WaitForHistoryEventResponse(
+            event_available=run.next_event > request.next_internal_event_id,
+            available_internal_event_id=run.next_event - 1,
+            flow_status=run.status,
+        )
+
+
+def _execution_number(request: pb.WaitForStepCompletionRequest) -> int:
+    number = request.step_execution_number
+    if not request.step_type or not (number.isascii() and number.isdigit() and int(number) > 0):
+        raise invalid("a Step execution is named by its type and a number from 1")
+    return int(number)
+
+
+def _has_completed(run: Run, step_type: str, number: int) -> bool:
+    """Started, and neither active nor dropped by the Flow's end."""
+    return (
+        number <= run.counters.get(step_type, 0)
+        and not run.is_step_active(step_type, number)
+        and f"{step_type}-{number}" not in run.abandoned
+    )

@@ -1,0 +1,343 @@
+"""How a model response becomes Steps: one for each tool call, and one that waits for them all."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from attrs import evolve
+
+from dex_agents_model.calls import (
+    AwaitingApproval,
+    Rejected,
+    RequestedToolCall,
+    Runnable,
+    Succeeded,
+    ToolEffect,
+)
+from dex_agents_model.decision import (
+    Commit,
+    GoTo,
+    PutToolCall,
+    SetInterrupts,
+    SetRunState,
+    SetState,
+    SetUsage,
+    StepDecision,
+)
+from dex_agents_model.effects import (
+    DeferredToolCall,
+    ToolCallsRequested,
+)
+from dex_agents_model.errors import ContractBroken
+from dex_agents_model.events import (
+    ToolCallDeferred,
+    UsageRecorded,
+)
+from dex_agents_model.ids import InterruptId, ToolCallId
+from dex_agents_model.policy import AgentSessionOptions, ToolPolicy
+from dex_agents_model.records import (
+    AgentInterrupt,
+    RunningModel,
+    RunningTools,
+)
+from dex_agents_model.steps import (
+    AwaitToolApproval,
+    CallSingleAttemptTool,
+    CallTool,
+    ResumeTurn,
+    RunModel,
+)
+from dex_agents_model.table import react
+from dex_agents_model.text import digest
+from dex_agents_model.views import TurnView
+
+from .cases import Case, Reacts, claim_of
+from .samples import (
+    NOW,
+    SAID,
+    SUM,
+    TURN,
+    USED,
+    call,
+    ended_calls,
+    over_a_limit,
+    told,
+    view,
+)
+
+RUN = RunModel(TURN)
+ENDED = ended_calls()
+
+
+def deferred(requested: RequestedToolCall) -> DeferredToolCall:
+    """``requested`` as a runner reports it."""
+    return DeferredToolCall(
+        requested.tool_call_id,
+        requested.tool_name,
+        requested.arguments,
+        ToolPolicy(requested.effect, requested.requires_approval),
+    )
+
+
+def requests(*calls: RequestedToolCall) -> ToolCallsRequested:
+    return ToolCallsRequested("state", tuple(map(deferred, calls)), USED)
+
+
+def announced(requested: RequestedToolCall) -> ToolCallDeferred:
+    return ToolCallDeferred(
+        requested.tool_call_id, requested.tool_name, requested.effect, requested.requires_approval
+    )
+
+
+READ = call("a")
+IDEMPOTENT = call("b", ToolEffect.IDEMPOTENT_WRITE, order=1)
+SINGLE = call("c", ToolEffect.NON_IDEMPOTENT_WRITE, order=2)
+ASKED = call("d", ToolEffect.READ, order=3, arguments='{"n": 1}', requires_approval=True)
+QUESTION = AgentInterrupt(
+    InterruptId("turn-2.d"), TURN, ToolCallId("d"), "tool_d", '{"n": 1}', digest('{"n": 1}')
+)
+FAN_OUTS = (
+    Reacts(
+        "fan_out_tool_calls__gives_each_call_the_step_of_its_effect_in_model_order",
+        RUN,
+        view(TurnView),
+        requests(READ, IDEMPOTENT, SINGLE, ASKED),
+        StepDecision(
+            commit=Commit(
+                writes=(
+                    SetState(RunningTools(2, 3, 1)),
+                    SetUsage(SUM),
+                    SetRunState("state"),
+                    PutToolCall(Runnable(READ)),
+                    PutToolCall(Runnable(IDEMPOTENT)),
+                    PutToolCall(Runnable(SINGLE)),
+                    PutToolCall(AwaitingApproval(ASKED)),
+                    SetInterrupts((QUESTION,)),
+                ),
+                events=told(
+                    UsageRecorded(USED, SUM), *map(announced, (READ, IDEMPOTENT, SINGLE, ASKED))
+                ),
+            ),
+            next=GoTo(
+                (
+                    CallTool(TURN, ToolCallId("a")),
+                    CallTool(TURN, ToolCallId("b")),
+                    CallSingleAttemptTool(TURN, ToolCallId("c")),
+                    AwaitToolApproval(TURN, ToolCallId("d")),
+                    ResumeTurn(TURN, 4),
+                )
+            ),
+        ),
+    ),
+    Reacts(
+        "fan_out_tool_calls__counts_on_over_the_model_calls_of_a_turn",
+        RUN,
+        view(TurnView, state=RunningModel(2, 3, 4), run_state="old", tool_calls=ENDED),
+        requests(call("e")),
+        StepDecision(
+            commit=Commit(
+                writes=(
+                    SetState(RunningTools(2, 3, 5)),
+                    SetUsage(SUM),
+                    SetRunState("state"),
+                    PutToolCall(Runnable(call("e", order=2))),
+                ),
+                events=told(UsageRecorded(USED, SUM), announced(call("e"))),
+            ),
+            next=GoTo((CallTool(TURN, ToolCallId("e")), ResumeTurn(TURN, 1))),
+        ),
+    ),
+    Reacts(
+        "fan_out_tool_calls__keeps_count_of_the_steering_taken",
+        RUN,
+        view(TurnView, state=RunningModel(2, 3, 2, 3), run_state="old", steering=SAID),
+        requests(call("a")),
+        StepDecision(
+            commit=Commit(
+                writes=(
+                    SetState(RunningTools(2, 3, 3, 3)),
+                    SetUsage(SUM),
+                    SetRunState("state"),
+                    PutToolCall(Runnable(call("a"))),
+                ),
+                events=told(UsageRecorded(USED, SUM), announced(call("a"))),
+            ),
+            next=GoTo((CallTool(TURN, ToolCallId("a")), ResumeTurn(TURN, 1))),
+        ),
+    ),
+    Reacts(
+        "fan_out_tool_calls__cleans_names_ids_and_arguments",
+        RUN,
+        view(TurnView),
+        ToolCallsRequested(
+            "state", (DeferredToolCall("\x00", "\ud800", '"\x00"', ToolPolicy(ToolEffect.READ)),), USED
+        ),
+        StepDecision(
+            commit=Commit(
+                writes=(
+                    SetState(RunningTools(2, 3, 1)),
+                    SetUsage(SUM),
+                    SetRunState("state"),
+                    PutToolCall(
+                        Runnable(evolve(call("\ufffd", arguments='"\ufffd"'), tool_name="\ufffd"))
+                    ),
+                ),
+                events=told(
+                    UsageRecorded(USED, SUM),
+                    ToolCallDeferred(ToolCallId("\ufffd"), "\ufffd", ToolEffect.READ, False),
+                ),
+            ),
+            next=GoTo((CallTool(TURN, ToolCallId("\ufffd")), ResumeTurn(TURN, 1))),
+        ),
+    ),
+)  # fmt: skip
+
+LONG_ARGUMENTS = '"' + "\u00e9" * 512 + '"'
+ASKED_AT_LENGTH = call(
+    "d", ToolEffect.UNCLASSIFIED, arguments=LONG_ARGUMENTS, requires_approval=True
+)
+FAN_OUT_AT_LENGTH = Reacts(
+    "fan_out_tool_calls__shows_long_arguments_shortened_with_the_digest_of_them_all",
+    RUN,
+    view(TurnView),
+    requests(ASKED_AT_LENGTH),
+    StepDecision(
+        commit=Commit(
+            writes=(
+                SetState(RunningTools(2, 3, 1)),
+                SetUsage(SUM),
+                SetRunState("state"),
+                PutToolCall(AwaitingApproval(ASKED_AT_LENGTH)),
+                SetInterrupts(
+                    (
+                        evolve(
+                            QUESTION,
+                            arguments='"' + "\u00e9" * 511 + "... [1026 bytes in full]",
+                            arguments_digest=digest(LONG_ARGUMENTS),
+                        ),
+                    )
+                ),
+            ),
+            events=told(UsageRecorded(USED, SUM), announced(ASKED_AT_LENGTH)),
+        ),
+        next=GoTo((AwaitToolApproval(TURN, ToolCallId("d")), ResumeTurn(TURN, 1))),
+    ),
+)
+
+TIGHT = AgentSessionOptions(max_response_argument_bytes=6)
+SIX_BYTES = '"\u00e9\u00e9"'
+FAN_OUTS_WITHIN_BOUNDS = (
+    Reacts(
+        "fan_out_tool_calls__takes_arguments_up_to_the_limit",
+        RUN,
+        view(TurnView, options=TIGHT),
+        requests(call("a", arguments=SIX_BYTES)),
+        StepDecision(
+            commit=Commit(
+                writes=(
+                    SetState(RunningTools(2, 3, 1)),
+                    SetUsage(SUM),
+                    SetRunState("state"),
+                    PutToolCall(Runnable(call("a", arguments=SIX_BYTES))),
+                ),
+                events=told(UsageRecorded(USED, SUM), announced(READ)),
+            ),
+            next=GoTo((CallTool(TURN, ToolCallId("a")), ResumeTurn(TURN, 1))),
+        ),
+    ),
+    Reacts(
+        "fan_out_tool_calls__fails_a_turn_whose_arguments_are_over_the_limit_together",
+        RUN,
+        view(TurnView, options=TIGHT),
+        requests(call("a", arguments="1234"), call("b", order=1, arguments="123")),
+        over_a_limit(
+            "the model's 2 tool calls have 7 bytes of arguments; max_response_argument_bytes is 6",
+            SetUsage(SUM),
+        ),
+    ),
+    Reacts(
+        "fan_out_tool_calls__fails_a_turn_with_more_questions_than_can_wait",
+        RUN,
+        view(TurnView),
+        requests(*(call(f"c{n}", order=n, requires_approval=True) for n in range(101))),
+        over_a_limit(
+            "101 tool calls of one model response need approval; at most 100 can wait at a time",
+            SetUsage(SUM),
+        ),
+    ),
+)
+
+CASES: tuple[Case, ...] = (*FAN_OUTS, FAN_OUT_AT_LENGTH, *FAN_OUTS_WITHIN_BOUNDS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=claim_of)
+def test_fan_out(case: Case) -> None:
+    assert case.result() == case.then
+
+
+LONG_NAME = "x" * 257
+
+
+@pytest.mark.parametrize(
+    ("asked", "earlier", "message"),
+    [
+        (
+            evolve(requests(READ), framework_run_state=""),
+            (),
+            "without a run state that can be stored",
+        ),
+        (
+            evolve(requests(READ), framework_run_state="\ud800"),
+            (),
+            "without a run state that can be stored",
+        ),
+        (requests(), (), "without naming a call"),
+        (requests(READ, READ), (), "tool call IDs repeat within turn-2: ['a']"),
+        (requests(READ), ENDED, "tool call IDs repeat within turn-2: ['a']"),
+        (
+            ToolCallsRequested("state", (evolve(deferred(READ), tool_call_id="a/b"),)),
+            (),
+            "the model's call of 'tool_a': tool call ID 'a/b' must have 1 to 256 characters and no '/'",
+        ),
+        (
+            ToolCallsRequested("state", (evolve(deferred(READ), tool_call_id=""),)),
+            (),
+            "tool call ID '' must have 1 to 256 characters and no '/'",
+        ),
+        (
+            ToolCallsRequested("state", (evolve(deferred(READ), tool_call_id=LONG_NAME),)),
+            (),
+            f"tool call ID '{LONG_NAME[:40]}' must have 1 to 256 characters and no '/'",
+        ),
+        (
+            ToolCallsRequested(
+                "state",
+                (
+                    evolve(deferred(READ), tool_call_id="\x00"),
+                    evolve(deferred(READ), tool_call_id="\ud800"),
+                ),
+            ),
+            (),
+            "tool call IDs repeat within turn-2: ['\ufffd']",
+        ),
+    ],
+    ids=[
+        "no run state",
+        "a run state that UTF-8 cannot hold",
+        "no calls",
+        "an ID twice in a response",
+        "an ID of an earlier model call of the turn",
+        "an ID with a slash",
+        "an empty ID",
+        "a long ID",
+        "IDs that become one when they are cleaned",
+    ],
+)
+def test_fan_out_tool_calls__refuses_what_breaks_the_runner_contract(
+    asked: ToolCallsRequested, earlier: tuple[Succeeded | Rejected, ...], message: str
+) -> None:
+    given = view(TurnView, tool_calls=earlier)
+
+    with pytest.raises(ContractBroken, match=re.escape(message)):
+        react(RUN, given, asked, NOW)
