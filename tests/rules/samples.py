@@ -66,6 +66,8 @@ _FIELDS: Final[dict[str, object]] = {
     "interrupts": (),
     "taken_request_ids": (),
     "queued_message_count": 0,
+    "summary": None,
+    "overhead_tokens": 0,
     "cancelled_turn": None,
     "claimant": None,
     "claimed": frozenset(),

@@ -20,17 +20,15 @@ from dex_agents_model.effects import (
 )
 from dex_agents_model.errors import ClaimRefused, ContractBroken
 from dex_agents_model.ids import ToolCallId, TurnId
+from dex_agents_model.performing import Invocation, perform, user_message
 from dex_agents_model.policy import AgentSessionOptions, ToolPolicy
 from dex_agents_model.records import AgentMessage, AgentUserMessage, FrameworkMessage, MessageRole
 from dex_agents_model.runner import (
     AgentTurnContext,
     DeferredToolExecution,
-    Invocation,
     ToolExecutionError,
     ToolExecutionResult,
     UnfinishedTurn,
-    perform,
-    user_message,
 )
 
 from .samples import MESSAGES, SESSION, TURN, call
