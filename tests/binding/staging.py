@@ -91,7 +91,11 @@ EVERYTHING = dex.StepOptions(
 
 @frozen(kw_only=True)
 class Found:
-    """All that a session stores, as its views show it, and how many entries each map has."""
+    """All that a session stores, as its views show it, and how many entries each map has.
+
+    No more than two Channels may hold messages: SDK 1.23 confuses the values of three that are
+    loaded at once, in some processes.
+    """
 
     state: AgentState | None = None
     cancelled_turn: TurnId | None = None

@@ -156,11 +156,13 @@ STAGED: dict[str, Staged] = {
         (TakeSteering((), 1, TAKEN[1:]),),
         found=Found(taken_steering=TAKEN, entries={"TakenSteering": 2}),
     ),
-    "answers and results": staged(
-        (*ANSWERED, *RESULTS), found=Found(answers=(YES, NO), tool_results=3)
+    "answers": staged(ANSWERED, found=Found(answers=(YES, NO))),
+    "drained answer": staged(ANSWERED, (DrainChannels((ASKED,)),), found=Found(answers=(NO,))),
+    "answer and results": staged(
+        (*ANSWERED[1:], *RESULTS), found=Found(answers=(YES,), tool_results=3)
     ),
-    "drained channels": staged(
-        (*ANSWERED, *RESULTS), (DrainChannels((ASKED,)),), found=Found(answers=(NO,))
+    "drained answer and results": staged(
+        (*ANSWERED[1:], *RESULTS), (DrainChannels((ASKED,)),), found=Found()
     ),
     "approvals": staged(
         tuple(map(RecordApproval, DECIDED[::-1])),
