@@ -22,7 +22,9 @@ from dex_agents_dex.devengine.core.core import Core
 from dex_agents_dex.devengine.data_directory import DataDirectory
 from dex_agents_dex.devengine.loading import load_beginning, load_run
 from dex_agents_dex.devengine.options import EngineOptions
+from dex_agents_dex.devengine.server.bearer import BearerGate, TokenFile
 from dex_agents_dex.devengine.server.flow_service import FlowService
+from dex_agents_dex.devengine.server.housekeeping import Housekeeping
 from dex_agents_dex.devengine.server.hub import Hub
 from dex_agents_dex.devengine.server.message_log import MessageLog
 from dex_agents_dex.devengine.server.worker_streams import WorkerTaskService
@@ -66,6 +68,7 @@ class DevEngine:
         self._store: Store | None = None
         self._hub: Hub | None = None
         self._server: grpc.aio.Server | None = None
+        self._housekeeping: Housekeeping | None = None
         self._failure: asyncio.Future[None] | None = None
 
     @property
@@ -97,6 +100,9 @@ class DevEngine:
         if self._hub is not None:
             self._hub.is_stopping = True
             self._hub.timers.cancel_alarm()
+        if self._housekeeping is not None:
+            await self._housekeeping.stop()
+            self._housekeeping = None
         if self._server is not None:
             await self._server.stop(grace.total_seconds())
             self._server = None
@@ -113,6 +119,18 @@ class DevEngine:
         while idle < _UNUSED_LOOKS:
             await asyncio.sleep(_LOOK_EVERY.total_seconds())
             idle = idle + 1 if self._directory.is_unused() else 0
+
+    def counts(self) -> dict[str, int]:
+        """What the engine did since it started, by name."""
+        hub, store = self._hub, self._store
+        assert hub is not None
+        assert store is not None
+        return {
+            **hub.counts,
+            "transactions": store.transactions,
+            "commits": store.commits,
+            "flows_in_memory": len(hub.core.runs),
+        }
 
     async def failed(self) -> None:
         """Return never, or raise what made the store fail: the engine must be stopped then."""
@@ -140,7 +158,11 @@ class DevEngine:
             on_failure=self._on_store_failure,
         )
         self._hub = self._load(self._store)
-        self._server = grpc.aio.server(options=_GRPC_OPTIONS)
+        self._housekeeping = Housekeeping(
+            self._hub, self._options.housekeeping_interval, self._options.retention
+        )
+        self._housekeeping.start()
+        self._server = grpc.aio.server(options=_GRPC_OPTIONS, interceptors=self._interceptors())
         for add, service in (
             (dex_pb2_grpc.add_FlowServiceServicer_to_server, FlowService(self._hub)),
             (dex_pb2_grpc.add_WorkerTaskServiceServicer_to_server, WorkerTaskService(self._hub)),
@@ -155,6 +177,15 @@ class DevEngine:
         self._port = bound
         await self._server.start()
         self._directory.publish(self.address)
+
+    def _interceptors(self) -> tuple[grpc.aio.ServerInterceptor, ...]:
+        path = self._options.auth_token_file
+        if path is None:
+            return ()
+        try:
+            return (BearerGate(TokenFile(path)),)
+        except (OSError, ValueError) as error:
+            raise EngineUnavailable(f"cannot use the token file {path}: {error}") from error
 
     def _load(self, store: Store) -> Hub:
         beginning = store.load(load_beginning)

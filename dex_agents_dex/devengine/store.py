@@ -55,6 +55,7 @@ class Store:
     _thread: threading.Thread | None = None
     _submitted: int = 0
     _durable: int = 0
+    commits: int = 0
 
     @classmethod
     def open(
@@ -71,6 +72,10 @@ class Store:
     def is_settled(self) -> bool:
         """Whether everything submitted is durable."""
         return self._submitted == self._durable
+
+    @property
+    def transactions(self) -> int:
+        return self._durable
 
     def load(self, read: Callable[[sqlite3.Connection], T]) -> T:
         """Read before `start`, on the caller's thread."""
@@ -157,6 +162,7 @@ class Store:
                 for statement in STATEMENTS[type(row)]:
                     execute(statement, row)
         execute("COMMIT")
+        self.commits += 1
         self._loop.call_soon_threadsafe(self._release, writes)
 
     def _release(self, writes: Sequence[_Write]) -> None:

@@ -143,3 +143,13 @@ async def rig(
         if has_worker:
             await stack.enter_async_context(made.worker())
         yield made
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Look again and again, for a generous while."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(GENEROUS.total_seconds()):
+        while not is_so():
+            again = loop.create_future()
+            loop.call_later(0.01, again.set_result, None)
+            await again

@@ -143,6 +143,7 @@ class Hub:
     async def invoke_rpc(self, request: pb.InvokeRPCRequest) -> pb.InvokeRPCResponse:
         """Run an RPC to its end. A caller that goes away does not stop it."""
         run = await self.library.find(request.flow_id, request.run_id)
+        self.counts["rpcs"] += 1
         tx = self.begin()
         call = self.core.open_rpc(tx, run, request)
         answer: asyncio.Future[RpcReply] = asyncio.get_running_loop().create_future()
@@ -158,6 +159,7 @@ class Hub:
     def connect(
         self, queue: str, worker_id: str, send: Callable[[pb.PollWorkerTaskResponse], None]
     ) -> PollStream:
+        self.counts["streams_opened"] += 1
         stream = self.dispatcher.connect(queue, worker_id, send)
         self.feed(stream)
         self.dispatcher.register_if_first(stream)
@@ -206,6 +208,7 @@ class Hub:
 
     def reject(self, stream: PollStream, reject: pb.PollWorkerTaskReject) -> None:
         """A Worker declined its task, which never started."""
+        self.counts["tasks_rejected"] += 1
         offer = self._taken.get(reject.task_id)
         self._unload(stream)
         is_full = reject.reason == pb.POLL_WORKER_TASK_REJECT_REASON_NO_CAPACITY
@@ -226,6 +229,7 @@ class Hub:
         if self.is_stopping:
             return
         if is_cut:
+            self.counts["streams_cut"] += 1
             self.dispatcher.note_cut(stream.worker)
         if not task_id or not self.core.is_in_flight(task_id):
             return
@@ -258,6 +262,7 @@ class Hub:
             return
         self.dispatcher.register(stream)
         stream.is_sent = True
+        self.counts["tasks_sent"] += 1
         if self.clock.skipped:
             # Workers live on the wall clock.
             deadline = task.deadline.ToDatetime() - self.clock.skipped
