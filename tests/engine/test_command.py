@@ -71,7 +71,10 @@ def test_command__on_port_0_prints_one_json_line_and_ends_cleanly(
 
 def test_command__on_a_chosen_port_prints_that_it_is_ready(data_dir: Path, free_port: int) -> None:
     with _running("--port", str(free_port), "--data-dir", str(data_dir)) as (_, line):
-        assert line == f"dev engine ready on 127.0.0.1:{free_port}\n"
+        assert line == (
+            f"dev engine ready on 127.0.0.1:{free_port}; "
+            "every local process may use it (no --auth-token-file)\n"
+        )
 
 
 def test_command__keeps_its_directory_private(data_dir: Path) -> None:
