@@ -68,6 +68,14 @@ class _Output:
     is_open: bool  # to every local process
 
 
+@frozen
+class _Lifetime:
+    """When the process stops without being told by a signal."""
+
+    until_stdin_closes: bool
+    until_unused: bool
+
+
 @click.command(context_settings={"show_default": True})
 @click.option("--host", default="127.0.0.1", help="Address to listen on.")
 @click.option("--port", default=8801, type=click.IntRange(0, 65535), help="0: any free port.")
@@ -108,6 +116,16 @@ class _Output:
 )
 @click.option("--log-format", default="text", type=click.Choice(["text", "json"]))
 @click.option("--metrics", is_flag=True, help="Print counters on stderr at the end.")
+@click.option(
+    "--until-stdin-closes",
+    is_flag=True,
+    help="Stop when whoever holds the other end of standard input is gone.",
+)
+@click.option(
+    "--until-unused",
+    is_flag=True,
+    help="Stop when no program that shares the data directory is left.",
+)
 def main(
     host: str,
     port: int,
@@ -120,6 +138,8 @@ def main(
     retention: timedelta | None,
     log_format: str,
     metrics: bool,
+    until_stdin_closes: bool,
+    until_unused: bool,
 ) -> None:
     """Run a Dex server for this machine, for development and tests."""
     _require_local(host, is_allowed=allow_remote, is_open=auth_token_file is None)
@@ -134,27 +154,31 @@ def main(
     engine = DevEngine(data_dir, host=host, port=port, options=options)
     output = _Output(port == 0, metrics, auth_token_file is None)
     try:
-        code = asyncio.run(_serve(engine, output))
+        code = asyncio.run(_serve(engine, output, _Lifetime(until_stdin_closes, until_unused)))
     except (EngineUnavailable, StoreUnusable, OSError) as error:
         click.echo(f"error: {error}", err=True)
         code = _UNAVAILABLE
     sys.exit(code)
 
 
-async def _serve(engine: DevEngine, output: _Output) -> int:
+async def _serve(engine: DevEngine, output: _Output, lifetime: _Lifetime) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if lifetime.until_stdin_closes:
+        loop.add_reader(sys.stdin, _stop_at_end_of_input, loop, stop)
     await engine.start()
     print(_readiness(engine, output), flush=True)
-    stopped = asyncio.create_task(stop.wait())
     failed = asyncio.create_task(engine.failed())
-    await asyncio.wait({stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
+    reasons = {failed, asyncio.create_task(stop.wait())}
+    if lifetime.until_unused:
+        reasons.add(asyncio.create_task(engine.until_unused()))
+    await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
     has_failed = failed.done()
-    for task in (stopped, failed):
-        task.cancel()
-    await asyncio.gather(stopped, failed, return_exceptions=True)
+    for reason in reasons:
+        reason.cancel()
+    await asyncio.gather(*reasons, return_exceptions=True)
     if has_failed:
         click.echo("error: the store failed; see the message above", err=True)
         os._exit(_STORE_FAILED)  # nothing may be answered any more, and nothing can be written
@@ -163,6 +187,12 @@ async def _serve(engine: DevEngine, output: _Output) -> int:
     if output.prints_metrics:
         click.echo(json.dumps(counts), err=True)
     return 0
+
+
+def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        loop.remove_reader(sys.stdin)
+        stop.set()
 
 
 def _readiness(engine: DevEngine, output: _Output) -> str:
