@@ -8,6 +8,7 @@ from typing import Final
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SHORTENED: Final = re.compile(r"\.\.\. \[([0-9]{1,18}) bytes in full\]\Z")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -34,9 +35,17 @@ def keep_bytes(text: str, limit_bytes: int) -> str:
 
 
 def shorten(text: str, limit_bytes: int) -> str:
-    """``text`` cut to ``limit_bytes`` with a visible marker behind the cut, or as it is when it fits."""
-    kept = keep_bytes(text, limit_bytes)
-    return text if kept == text else f"{kept}... [{size_bytes(text)} bytes in full]"
+    """``text`` cut to ``limit_bytes`` with a visible marker behind the cut, or as it is when it fits.
+
+    A text that was shortened before keeps telling its first size.
+    """
+    size = size_bytes(text)
+    if size <= limit_bytes:
+        return text
+    before = _SHORTENED.search(text)
+    if before is not None:
+        text, size = text[: before.start()], int(before[1])
+    return f"{keep_bytes(text, limit_bytes)}... [{size} bytes in full]"
 
 
 def digest(text: str) -> str:

@@ -64,6 +64,13 @@ def _name(shape: object) -> str:
     return getattr(shape, "__name__", str(shape))
 
 
+def _exact(value: Any, shape: type[T]) -> T:
+    """A primitive as it is: a record that needs coercion is not one that was written here."""
+    if type(value) is not shape:
+        raise TypeError(f"{value!r:.40} is no {shape.__name__}")
+    return value
+
+
 def _tag(converter: Converter, union: Any, name: str) -> None:
     """Each member of ``union`` carries its class attribute ``name``, which tells it from the others."""
     members: dict[str, type[Any]] = {str(getattr(m, name)): m for m in get_args(union)}
@@ -121,8 +128,9 @@ def _set_data_apart(converter: Converter) -> None:
 
 def _make_converter() -> Converter:
     converter = make_converter(forbid_extra_keys=False, detailed_validation=False)
+    converter.register_structure_hook_func(lambda shape: shape in (bool, int, str), _exact)
     for identifier in (SessionId, TurnId, ToolCallId, InterruptId):
-        converter.register_structure_hook(identifier, lambda text, shape: shape(text))
+        converter.register_structure_hook(identifier, lambda text, shape: shape(_exact(text, str)))
         converter.register_unstructure_hook(identifier, str)
     for record_class in get_args(AgentToolCall):
         _flatten_call(converter, record_class)

@@ -30,7 +30,7 @@ from ..records import (
     ApprovalRecord,
 )
 from ..steps import AwaitToolApproval
-from ..text import clean_text, digest, shorten
+from ..text import digest, shorten
 from ..views import ApprovalView
 from ..waits import ForInterruptResolution, NoWait
 from .tools import finish, running_step
@@ -38,7 +38,6 @@ from .tools import finish, running_step
 MAX_PENDING_APPROVALS: Final = 100
 _SHOWN_TOTAL_BYTES: Final = 24 * 1024
 _SHOWN_BYTES: Final = 1024
-_REJECTION_BYTES: Final = 8192
 _SECOND: Final = timedelta(seconds=1)
 
 
@@ -138,8 +137,7 @@ def take_answer(
         approval_record(record, answer, otherwise=ApprovalDecision.REJECTED, now=now)
     )
     if not answer.approved:
-        message = shorten(clean_text(answer.rejection_message or ""), _REJECTION_BYTES)
-        message = message or DEFAULT_REJECTION_MESSAGE
+        message = answer.rejection_message or DEFAULT_REJECTION_MESSAGE
         return finish(
             Rejected(record.call, message),
             writes=(kept,),

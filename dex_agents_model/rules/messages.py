@@ -29,7 +29,11 @@ def _placed(message: FrameworkMessage, sequence: int, turn: TurnId) -> AgentMess
         turn_id=turn,
         role=message.role,
         framework_item=message.framework_item,
-        text=None if message.text is None else clean_text(message.text),
-        tool_call_id=message.tool_call_id,
-        tool_name=message.tool_name,
+        text=_cleaned(message.text),
+        tool_call_id=_cleaned(message.tool_call_id),
+        tool_name=_cleaned(message.tool_name),
     )
+
+
+def _cleaned(text: str | None) -> str | None:
+    return None if text is None else clean_text(text)

@@ -90,6 +90,7 @@ CANCELLED_STEPS: Final[tuple[type[Step], ...]] = (
 
 _SHOWN_BYTES: Final = 2048
 _LABEL_BYTES: Final = 1024
+_REJECTION_BYTES: Final = 8192
 
 
 def queue_user_message(
@@ -172,7 +173,9 @@ def resolve_interrupt(
         interrupt_id=request.interrupt_id,
         approved=request.approved,
         resolved_at=now,
-        rejection_message=None if request.approved else request.rejection_message,
+        rejection_message=None
+        if request.approved
+        else _label(request.rejection_message, _REJECTION_BYTES),
         edited_arguments=request.edited_arguments,
         resolved_by=_label(request.resolved_by),
         reason=_label(request.reason),
@@ -265,8 +268,8 @@ def _cleaned(message: AgentUserMessage) -> AgentUserMessage:
     return AgentUserMessage(clean_text(message.text), message.message_id)
 
 
-def _label(text: str | None) -> str | None:
-    return None if text is None else shorten(clean_text(text), _LABEL_BYTES)
+def _label(text: str | None, limit_bytes: int = _LABEL_BYTES) -> str | None:
+    return None if text is None else shorten(clean_text(text), limit_bytes)
 
 
 def _fits(request: ResolveInterrupt, asked: AgentInterrupt, now: datetime) -> bool:
@@ -282,9 +285,13 @@ def _is_object(text: str) -> bool:
     if size_bytes(text) > MAX_EDITED_ARGUMENT_BYTES or clean_text(text) != text:
         return False
     try:
-        return isinstance(json.loads(text), dict)
-    except ValueError:
+        return isinstance(json.loads(text, parse_constant=_refuse_constant), dict)
+    except (ValueError, RecursionError):
         return False
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _within_bounds(messages: tuple[AgentMessage, ...], limit: int) -> tuple[AgentMessage, ...]:
