@@ -1,0 +1,64 @@
+"""What a conversation knows of its session right now. It asks nobody and prints nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+from attrs import Factory, define
+
+from dex_agents_model.ids import InterruptId, TurnId
+from dex_agents_model.records import AgentInterrupt
+from dex_agents_model.requests import AgentSnapshot
+
+from ..words import counted
+
+
+@define(eq=False)
+class Board:
+    """``sent`` and ``answered`` are this conversation's own, which need not be told to its person again."""
+
+    session_id: str
+    running: TurnId | None = None
+    doing: str = ""
+    queued: int = 0
+    questions: tuple[AgentInterrupt, ...] = ()
+    sent: set[str] = Factory(set)
+    answered: set[InterruptId] = Factory(set)
+    _changed: asyncio.Event = Factory(asyncio.Event)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the session waits for its person."""
+        return bool(self.questions) or (self.running is None and not self.queued)
+
+    @property
+    def status(self) -> str:
+        """For the person, in one short line."""
+        if self.running is None:
+            told = f"{self.session_id}  /help"
+        else:
+            told = f"{self.session_id}  {self.running}: {self.doing}  Ctrl-C cancels"
+        return told + (f"  {counted(self.queued, 'message')} queued" if self.queued else "")
+
+    def take(self, snapshot: AgentSnapshot) -> None:
+        """What the session says of itself."""
+        state = snapshot.state
+        self.running = None if state is None else state.active_turn_id
+        self.queued = snapshot.queued_message_count
+        self.questions = snapshot.pending_interrupts
+        self.note_change()
+
+    def drop(self, question: InterruptId) -> None:
+        """A question was answered."""
+        kept = (asked for asked in self.questions if asked.interrupt_id != question)
+        self.questions = tuple(kept)
+        self.note_change()
+
+    def note_change(self) -> None:
+        self._changed.set()
+
+    async def wait_until_ready(self) -> None:
+        """Wait for the session to wait for its person."""
+        while not self.is_ready:
+            self._changed.clear()
+            await self._changed.wait()

@@ -1,0 +1,134 @@
+"""The command `chat`: which session, on which server, with which Worker, on what screen."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from uuid import uuid4
+
+import click
+from rich.text import Text
+
+from ...client import AgentSessionClient
+from ...errors import SessionNotFound
+from ...flow import AgentSessionFlow
+from ...runtime import AgentRuntime
+from ..connecting import Place, at_a_place, describe, desk_at, server_at, while_it_answers
+from ..loading import FLOW, NamedFlow
+from ..names import SESSION, this_person
+from ..trouble import Trouble, run
+from ..words import QUIET
+from .board import Board
+from .conversation import COMMANDS, Conversation
+from .screen import PipeScreen, Screen
+from .terminal import Terminal, scrolling_output
+
+_ID_CHARACTERS = 8
+
+
+@click.command()
+@click.argument("flow", type=FLOW, metavar="MODULE:FLOW")
+@click.option("--session", type=SESSION, help="Go on with this session, or name a new one so.")
+@click.option(
+    "--no-worker", is_flag=True, help="Run no Step here: other Workers serve (`dex-agents serve`)."
+)
+@at_a_place
+def chat(flow: NamedFlow, session: str | None, no_worker: bool, place: Place) -> None:
+    """Talk to an agent: see it work, answer its questions, speak to it while it runs.
+
+    Ctrl-C cancels the turn that runs; twice leaves. The session lives on, also when this program is
+    killed: `--session` goes on with it. Lines may come from a pipe, too.
+
+    \b
+    Examples:
+      dex-agents chat my_agent:flow
+      dex-agents chat my_agent:flow --session order-7
+      echo "How is order 7?" | dex-agents chat my_agent:flow
+    """
+    session_id = session or f"chat-{uuid4().hex[:_ID_CHARACTERS]}"
+    try:
+        run(_chat(flow.flow, session_id, place, no_worker=no_worker))
+    finally:
+        command = ("dex-agents", "chat", flow.name, "--session", session_id, *place.as_options())
+        click.echo(f"go on with: {shlex.join(command)}", err=True)
+
+
+async def _chat(flow: AgentSessionFlow, session_id: str, place: Place, *, no_worker: bool) -> None:
+    async with server_at(place, keep_engine=True) as address:
+        is_new = await _is_new(address, session_id, flow)
+        async with _sessions(flow, address, no_worker=no_worker) as sessions:
+            if is_new:
+                await sessions.start_session(session_id)
+            with _screen() as screen:
+                await _converse(sessions, session_id, flow, screen, address)
+
+
+async def _is_new(address: str, session_id: str, flow: AgentSessionFlow) -> bool:
+    """Whether the session is still to be started.
+
+    Raises:
+        Trouble: it is of another Flow type.
+    """
+    try:
+        info = await describe(address, session_id)
+    except SessionNotFound:
+        return True
+    if info.flow_type != flow.get_flow_type():
+        raise Trouble(
+            f"session {session_id!r} is of the Flow type {info.flow_type!r},"
+            f" and the Flow that is named here is {flow.get_flow_type()!r}"
+        )
+    return False
+
+
+@asynccontextmanager
+async def _sessions(
+    flow: AgentSessionFlow, address: str, *, no_worker: bool
+) -> AsyncIterator[AgentSessionClient]:
+    if no_worker:
+        async with (
+            AgentRuntime(flow, server_address=address, serve=False) as runtime,
+            desk_at(address, [flow.get_flow_type()]),
+        ):
+            yield runtime.sessions(flow)
+    else:
+        async with AgentRuntime(flow, server_address=address) as runtime:
+            yield runtime.sessions(flow)
+
+
+@contextmanager
+def _screen() -> Iterator[Screen]:
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        with scrolling_output() as output:
+            yield Terminal(output, COMMANDS)
+    else:
+        yield PipeScreen()
+
+
+async def _converse(
+    sessions: AgentSessionClient,
+    session_id: str,
+    flow: AgentSessionFlow,
+    screen: Screen,
+    address: str,
+) -> None:
+    conversation = Conversation(sessions, Board(session_id), screen, person=this_person())
+    screen.on_interrupt = conversation.interrupt
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, conversation.interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, conversation.leave)
+    if screen.is_terminal:
+        hint = "/help lists commands, Ctrl-C cancels a turn, twice leaves"
+        screen.line(
+            Text.assemble((flow.get_flow_type(), "bold"), (f"  {session_id}  {hint}", QUIET))
+        )
+        screen.line()
+    try:
+        await while_it_answers(address, conversation.run())
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)  # from here on Ctrl-C ends the program at once

@@ -1,0 +1,266 @@
+"""From what a session tells to what its person sees. Nothing here changes a session."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from datetime import timedelta
+from typing import Final
+
+from rich.text import Text
+
+from dex_agents_model.calls import ToolCallStatus
+from dex_agents_model.events import (
+    AgentEvent,
+    InterruptRaised,
+    InterruptResolved,
+    ReasoningDelta,
+    SteeringTaken,
+    TextDelta,
+    ToolCallDeferred,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnCancelledEvent,
+    TurnCompletedEvent,
+    TurnFailedEvent,
+    TurnStarted,
+)
+from dex_agents_model.ids import ToolCallId, TurnId
+from dex_agents_model.records import MessageRole
+from dex_agents_model.requests import AgentSnapshot
+
+from ...client import AgentSessionClient, EventsLost
+from ...errors import EngineUnavailable, SessionBusy, WorkerFailed
+from ..words import (
+    ASKING,
+    BAD,
+    QUIET,
+    in_one_line,
+    outcome_of,
+    safe,
+    told_end_of_call,
+    told_message,
+    told_question,
+)
+from .board import Board
+from .screen import Screen
+
+_LOOK_EVERY: Final = timedelta(seconds=2)
+_LOOKS_FOR_A_RESULT: Final = 10
+_BETWEEN_LOOKS: Final = timedelta(milliseconds=50)
+_EARLIER_MESSAGES: Final = 10
+
+
+class Watcher:
+    """Follows one session and shows it."""
+
+    def __init__(self, sessions: AgentSessionClient, board: Board, screen: Screen) -> None:
+        self._sessions = sessions
+        self._board = board
+        self._screen = screen
+        self._saying: tuple[str, int] | None = None
+        self._said_in: TurnId | None = None
+        self._shown_question: str | None = None
+        self._has_gap = False
+
+    async def begin(self) -> str:
+        """Show where the session stands; returns the position to follow it from."""
+        snapshot = await self._sessions.get_agent_snapshot(self._board.session_id)
+        shown = snapshot.messages[-_EARLIER_MESSAGES:]
+        if len(shown) < len(snapshot.messages) or snapshot.has_earlier_messages:
+            command = f"dex-agents messages {self._board.session_id}"
+            self._screen.line(Text(f"(earlier: {command})", QUIET))
+        for message in shown:
+            self._screen.line(told_message(message))
+        self._board.take(snapshot)
+        if self._board.running is not None:
+            self._board.doing = "running"
+            self._has_gap = True
+            self._screen.line(Text(f"  {self._board.running} is running", QUIET))
+        self.show_question()
+        self.show_status()
+        return snapshot.event_token
+
+    async def follow(self, token: str) -> None:
+        """Show what the session tells behind ``token``, until it is cancelled."""
+        looking = asyncio.create_task(self._keep_looking())
+        try:
+            async with aclosing(self._sessions.follow(self._board.session_id, token)) as followed:
+                async for each in followed:
+                    if isinstance(each, EventsLost):
+                        self._has_gap = True
+                        await self._look()
+                    else:
+                        await self._take(each.event)
+                    self.show_status()
+        finally:
+            looking.cancel()
+
+    def show_status(self) -> None:
+        self._screen.status(self._board.status)
+
+    def show_question(self) -> None:
+        """Ask the first question that waits, once; without one let a message be typed."""
+        if not self._board.questions:
+            if self._shown_question is not None:
+                self._shown_question = None
+                self._screen.ask("> ")
+            return
+        asked = self._board.questions[0]
+        if asked.interrupt_id == self._shown_question:
+            return
+        self._shown_question = asked.interrupt_id
+        self._screen.line(told_question(asked))
+        self._screen.line(Text("  y: run it   n [WHY]: do not   e: edit its arguments", QUIET))
+        self._screen.ask(f"{asked.tool_name}? y/n/e > ", about=asked.interrupt_id)
+
+    def ask_again(self) -> None:
+        """Show the question anew, as after an edit that was given up."""
+        self._shown_question = None
+        self.show_question()
+
+    async def _take(self, event: AgentEvent) -> None:
+        match event.payload:
+            case TextDelta(text):
+                self._say(event, text)
+            case ReasoningDelta():
+                self._board.doing = "thinking"
+            case TurnStarted(message_id=message_id):
+                await self._begin_turn(event.turn_id, message_id)
+            case ToolCallDeferred(tool_call_id=call, tool_name=name):
+                await self._tell_call(call, name)
+            case ToolCallStarted(tool_name=name):
+                self._board.doing = f"running {name}"
+                if event.attempt > 1:
+                    self._quietly(f"  … {name} starts again, attempt {event.attempt}")
+            case ToolCallFinished(tool_call_id=call, tool_name=name, status=status):
+                await self._tell_end_of_call(event.turn_id, call, name, status)
+            case InterruptRaised():
+                self._board.doing = "waiting for approval"
+                await self._look()
+            case InterruptResolved(interrupt_id=asked, approved=approved, rejection_message=why):
+                if asked not in self._board.answered:
+                    self._quietly(f"  {'approved' if approved else f'not approved: {why}'}")
+                self._board.drop(asked)
+                self.show_question()
+            case SteeringTaken():
+                self._quietly("  the turn goes on with what you said")
+            case TurnCompletedEvent() | TurnFailedEvent() | TurnCancelledEvent():
+                await self._end_turn(event)
+            case _:
+                pass
+
+    def _say(self, event: AgentEvent, text: str) -> None:
+        source = (event.step_execution_id, event.attempt)
+        if self._saying != source:
+            self._screen.end_flow()
+            if self._saying is not None and self._saying[0] == event.step_execution_id:
+                self._quietly("  … the model call was cut off and starts again")
+        self._saying = source
+        self._said_in = event.turn_id
+        self._board.doing = "answering"
+        self._screen.flow(safe(text))
+
+    async def _begin_turn(self, turn: TurnId, message_id: str) -> None:
+        self._board.running = turn
+        self._board.doing = "thinking"
+        self._has_gap = False
+        snapshot = await self._look()
+        if message_id in self._board.sent or snapshot is None:
+            return
+        for message in snapshot.messages:
+            if message.message_id == message_id and message.role is MessageRole.USER:
+                self._screen.line(told_message(message))
+
+    async def _end_turn(self, event: AgentEvent) -> None:
+        match event.payload:
+            case TurnFailedEvent(error):
+                self._screen.line(Text(f"  the turn failed: {in_one_line(error)}", BAD))
+            case TurnCancelledEvent():
+                self._screen.line(Text("  the turn was cancelled", ASKING))
+            case _:
+                pass
+        await self._close_turn(event.turn_id)
+
+    async def _close_turn(self, turn: TurnId) -> None:
+        self._screen.end_flow()
+        self._board.running = None
+        snapshot = await self._look()
+        if snapshot is not None and (self._has_gap or self._said_in != turn):
+            answers = [m for m in snapshot.messages if m.turn_id == turn]
+            if answers and answers[-1].role is MessageRole.ASSISTANT:
+                self._screen.line(told_message(answers[-1]))
+        self._has_gap = False
+        self._screen.line()
+
+    async def _tell_call(self, call: ToolCallId, name: str) -> None:
+        self._board.doing = f"about to run {name}"
+        snapshot = await self._snapshot()
+        known = snapshot.tool_calls if snapshot is not None else ()
+        arguments = next((c.arguments for c in known if c.tool_call_id == call), "")
+        self._screen.line(
+            Text.assemble(("  → ", QUIET), name, (f" {in_one_line(arguments)}", QUIET))
+        )
+
+    async def _tell_end_of_call(
+        self, turn: TurnId, call: ToolCallId, name: str, status: ToolCallStatus
+    ) -> None:
+        """The event runs ahead of the Step's commit, so that the result may follow in a moment."""
+        outcome = ""
+        for _ in range(_LOOKS_FOR_A_RESULT):
+            snapshot = await self._snapshot()
+            outcome = "" if snapshot is None else _outcome(snapshot, turn, call)
+            if outcome or status is ToolCallStatus.CANCELLED:
+                break
+            await asyncio.sleep(_BETWEEN_LOOKS.total_seconds())
+        self._screen.line(told_end_of_call(name, status, outcome))
+        self._board.doing = "thinking"
+
+    async def _keep_looking(self) -> None:
+        """Events may be lost; what the session says of itself never is."""
+        unseen = 0
+        while True:
+            await asyncio.sleep(_LOOK_EVERY.total_seconds())
+            turn = self._board.running
+            if turn is None:
+                continue
+            snapshot = await self._snapshot()
+            if snapshot is None or snapshot.state is None:
+                continue
+            unseen = unseen + 1 if snapshot.state.active_turn_id != turn else 0
+            if unseen > 1 and self._board.running == turn:
+                unseen = 0
+                self._has_gap = True
+                await self._close_turn(turn)
+                self.show_status()
+
+    async def _look(self) -> AgentSnapshot | None:
+        snapshot = await self._snapshot()
+        if snapshot is not None:
+            doing_turn = self._board.running
+            self._board.take(snapshot)
+            if self._board.running is None:
+                self._board.doing = ""
+            elif doing_turn is None:
+                self._board.doing = "thinking"
+            self.show_question()
+        return snapshot
+
+    async def _snapshot(self) -> AgentSnapshot | None:
+        try:
+            return await self._sessions.get_agent_snapshot(self._board.session_id)
+        except (EngineUnavailable, SessionBusy, WorkerFailed):
+            return None  # it is best effort; whoever needs it looks again
+
+    def _quietly(self, text: str) -> None:
+        self._screen.line(Text(text, QUIET))
+
+
+def _outcome(snapshot: AgentSnapshot, turn: TurnId, call: ToolCallId) -> str:
+    for record in snapshot.tool_calls:
+        if record.tool_call_id == call and record.turn_id == turn:
+            return outcome_of(record)
+    for message in snapshot.messages:
+        if message.turn_id == turn and message.tool_call_id == call:
+            return message.text or ""
+    return ""

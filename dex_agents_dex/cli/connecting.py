@@ -1,0 +1,285 @@
+"""From --server and --data-dir to a server that answers, and to the sessions on it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import anyio
+import click
+import dex
+import grpc
+from attrs import frozen
+from dex.dexpb import dex_pb2_grpc
+from google.protobuf.empty_pb2 import Empty
+
+from ..client import AgentSessionClient
+from ..engine_process import shared_engine
+from ..errors import EngineUnavailable, clear_errors
+from ..flow import AgentSessionFlow, agent_registry
+from ..runtime import DEFAULT_DATA_DIR, SERVER_ADDRESS_VARIABLE
+from .rpc_worker import flow_without_agent, registry_without_steps, rpc_worker
+from .trouble import NoServer
+
+C = TypeVar("C", bound=Callable[..., Any])
+T = TypeVar("T")
+
+_ANSWERS_WITHIN: Final = timedelta(seconds=5)
+_CALL_ENDS_WITHIN: Final = timedelta(seconds=8)
+_LOOK_EVERY: Final = timedelta(seconds=2)
+_CACHE_BYTES: Final = 64 * 1024 * 1024
+_ENGINE_STORE: Final = "engine.sqlite3"
+
+
+@frozen
+class Place:
+    """Where a person's sessions are: on the server that is named, else on the engine of a directory."""
+
+    server: str | None
+    data_dir: Path
+
+    @property
+    def has_sessions(self) -> bool:
+        """False when no engine has ever run on the directory, and no server is named."""
+        return self.server is not None or (self.data_dir / _ENGINE_STORE).exists()
+
+    def as_options(self) -> tuple[str, ...]:
+        """The options that name this place again."""
+        if self.server is not None:
+            return ("--server", self.server)
+        return () if self.data_dir == DEFAULT_DATA_DIR else ("--data-dir", str(self.data_dir))
+
+
+def at_a_place(command: C) -> C:
+    """Gives a command the two options, and their meaning as its argument ``place``."""
+
+    @functools.wraps(command)
+    def placed(*args: Any, server: str | None, data_dir: Path, **others: Any) -> Any:
+        return command(*args, place=Place(server or None, data_dir), **others)
+
+    data_dir = click.option(
+        "--data-dir",
+        default=DEFAULT_DATA_DIR,
+        show_default=True,
+        type=click.Path(file_okay=False, path_type=Path),
+        help="The directory of the dev engine to use when no server is named.",
+    )
+    server = click.option(
+        "--server",
+        envvar=SERVER_ADDRESS_VARIABLE,
+        show_envvar=True,
+        metavar="HOST:PORT",
+        help="The Dex server.",
+    )
+    placed_command: Any = server(data_dir(placed))
+    return placed_command  # type: ignore[no-any-return]  # click knows only that it is a callable
+
+
+@asynccontextmanager
+async def server_at(place: Place, *, keep_engine: bool = False) -> AsyncIterator[str]:
+    """The address of the server at ``place``, which has answered. It starts the engine of a directory.
+
+    Raises:
+        EngineUnavailable: none answers, or what answers is no Dex server.
+    """
+    async with AsyncExitStack() as stack:
+        address = place.server
+        if address is None:
+            address = await stack.enter_async_context(
+                shared_engine(place.data_dir, keep=keep_engine)
+            )
+        await ask_whether_it_answers(address)
+        yield address
+
+
+async def ask_whether_it_answers(
+    server_address: str, *, within: timedelta = _ANSWERS_WITHIN
+) -> None:
+    """Ask the server who it is.
+
+    Raises:
+        EngineUnavailable: nothing answers in time, or no Dex server.
+    """
+    async with grpc.aio.insecure_channel(server_address) as channel:
+        service = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
+        try:
+            await service.GetServerInfo(Empty(), timeout=within.total_seconds())
+        except grpc.aio.AioRpcError as error:
+            said = " ".join((error.details() or error.code().name).split())
+            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                told = f"no Dex server answers at {server_address}: {said}"
+            else:
+                told = f"what answers at {server_address} is not a Dex server: {said}"
+            raise EngineUnavailable(told) from error
+
+
+async def while_it_answers(server_address: str, work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, which is cancelled when the server stops answering.
+
+    Raises:
+        EngineUnavailable: it does not answer any more.
+    """
+    working = asyncio.create_task(work)
+    watching = asyncio.create_task(_watch(server_address))
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            await watching
+        return await working
+    finally:
+        for task in (working, watching):
+            task.cancel()
+        await asyncio.gather(working, watching, return_exceptions=True)
+
+
+async def _watch(server_address: str) -> None:
+    failures = 0
+    while True:
+        await asyncio.sleep(_LOOK_EVERY.total_seconds())
+        try:
+            await ask_whether_it_answers(server_address, within=_LOOK_EVERY)
+            failures = 0
+        except EngineUnavailable:
+            failures += 1
+            if failures > 1:  # one may be a restart
+                raise
+
+
+@frozen
+class Desk:
+    """Sessions of any Flow types on one server, read and answered without their agents."""
+
+    server_address: str
+    client: dex.AsyncClient
+    flows: dict[str, AgentSessionFlow]
+
+    def sessions(self, flow_type: str) -> AgentSessionClient:
+        return AgentSessionClient(self.client, self.flows[flow_type])
+
+
+@asynccontextmanager
+async def desk_at(server_address: str, flow_types: Sequence[str]) -> AsyncIterator[Desk]:
+    """Answers the RPCs of the sessions of ``flow_types``, and asks them.
+
+    Raises:
+        EngineUnavailable: the server takes no Worker.
+    """
+    flows = {flow_type: flow_without_agent(flow_type) for flow_type in flow_types}
+    registry = registry_without_steps(flows.values())
+    async with (
+        _client(server_address, registry) as (client, cache),
+        rpc_worker(registry, cache, server_address),
+    ):
+        yield Desk(server_address, client, flows)
+
+
+@frozen
+class FoundSession:
+    """A session that exists, and how to ask it."""
+
+    info: dex.FlowInfo
+    sessions: AgentSessionClient
+    server_address: str
+
+
+@asynccontextmanager
+async def session_at(place: Place, session_id: str) -> AsyncIterator[FoundSession]:
+    """One session, whatever its agent.
+
+    Raises:
+        EngineUnavailable: no server answers.
+        SessionNotFound: there is no such session.
+        NoServer: no engine has ever run on the directory.
+    """
+    async with existing_server_at(place) as address:
+        info = await describe(address, session_id)
+        async with desk_at(address, [info.flow_type]) as desk:
+            yield FoundSession(info, desk.sessions(info.flow_type), address)
+
+
+async def ask(
+    place: Place, session_id: str, call: Callable[[AgentSessionClient], Awaitable[T]]
+) -> T:
+    """The answer of one session to one call.
+
+    Raises:
+        AgentSessionError: as the call, and as `session_at`.
+        NoServer: there was no answer in 8 seconds.
+    """
+    async with session_at(place, session_id) as found:
+        with in_time(found.server_address):
+            return await call(found.sessions)
+
+
+@contextmanager
+def in_time(server_address: str) -> Iterator[None]:
+    """Bounds what a command asks of a session.
+
+    Raises:
+        NoServer: it took longer than 8 seconds.
+    """
+    try:
+        with anyio.fail_after(_CALL_ENDS_WITHIN.total_seconds()):
+            yield
+    except TimeoutError:
+        raise NoServer(
+            f"the server at {server_address} gave no answer in {_CALL_ENDS_WITHIN.seconds} s; what"
+            " was asked may have happened all the same: look with `dex-agents show`"
+        ) from None
+
+
+@asynccontextmanager
+async def existing_server_at(place: Place) -> AsyncIterator[str]:
+    """As `server_at`, but it makes no new engine.
+
+    Raises:
+        NoServer: no engine has ever run on the directory.
+    """
+    if not place.has_sessions:
+        raise NoServer(
+            f"no dev engine has run on {place.data_dir} yet, so it has no sessions;"
+            " name a server with --server, another directory with --data-dir,"
+            " or begin with `dex-agents chat MODULE:FLOW`"
+        )
+    async with server_at(place) as address:
+        yield address
+
+
+async def describe(server_address: str, session_id: str) -> dex.FlowInfo:
+    """What the server knows of a session without asking it.
+
+    Raises:
+        SessionNotFound: there is no such session.
+    """
+    async with client_at(server_address) as client:
+        with clear_errors(session_id, server_address):
+            return await client.describe_flow(session_id)
+
+
+@asynccontextmanager
+async def client_at(server_address: str) -> AsyncIterator[dex.AsyncClient]:
+    """A client that knows no Flow: for what the server tells by itself."""
+    async with _client(server_address, agent_registry()) as (client, _):
+        yield client
+
+
+@asynccontextmanager
+async def _client(
+    server_address: str, registry: dex.Registry
+) -> AsyncIterator[tuple[dex.AsyncClient, dex.BlobCache]]:
+    options = dex.ClientOptions(
+        server_address=server_address, worker_target=dex.WorkerTarget(pull=True)
+    )
+    with tempfile.TemporaryDirectory(prefix="dex-blobs-") as directory:
+        cache = dex.open_blob_cache(dex.BlobCacheConfig(directory, _CACHE_BYTES))
+        try:
+            async with dex.AsyncClient(registry, cache, options) as client:
+                yield client, cache
+        finally:
+            cache.close()

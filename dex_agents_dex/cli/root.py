@@ -1,0 +1,70 @@
+"""The command `dex-agents` itself: its subcommands, and what holds for all of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import click
+from click.shell_completion import get_completion_class
+
+from .answering import approve, cancel, reject, send, steer, withdraw
+from .chat import chat
+from .listing import events, messages, queue, sessions
+from .serving import dev, serve
+from .showing import show
+from .trouble import EXIT_CODES
+
+_PROGRAM = "dex-agents"
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
+)
+@click.version_option(package_name="dex-agent-sessions")
+@click.option("-v", "--verbose", is_flag=True, help="Show what the Dex SDK logs, on stderr.")
+def main(verbose: bool) -> None:
+    """Agent sessions that survive anything: talk to them, watch them, answer them.
+
+    A command works on the Dex server that --server or DEX_SERVER_ADDRESS names. Without one it uses
+    the dev engine of a directory, .dex-agents, and starts it when it does not run.
+
+    \b
+    Examples:
+      dex-agents chat my_agent:flow          talk to an agent
+      dex-agents sessions                    what sessions there are
+      dex-agents show order-7                one session, with its Steps
+      dex-agents approve order-7             let the tool call that waits run
+      dex-agents serve my_agent:flow         run the agent's Steps until SIGTERM
+    """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # the C core writes to stderr by itself
+    if verbose:
+        logging.basicConfig(level=logging.DEBUG)
+    else:
+        logging.getLogger().addHandler(logging.NullHandler())
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what makes a shell complete this program's commands and options.
+
+    \b
+    Examples:
+      eval "$(dex-agents completion bash)"      in ~/.bashrc
+      eval "$(dex-agents completion zsh)"       in ~/.zshrc
+      dex-agents completion fish > ~/.config/fish/completions/dex-agents.fish
+    """
+    complete = get_completion_class(shell)
+    assert complete is not None
+    click.echo(complete(main, {}, _PROGRAM, "_DEX_AGENTS_COMPLETE").source())
+
+
+for _command in (
+    *(dev, chat, serve),
+    *(sessions, show, messages, events, queue),
+    *(send, steer, approve, reject, cancel, withdraw),
+    completion,
+):
+    main.add_command(_command)

@@ -1,0 +1,170 @@
+"""What a session holds, as lines for a person and as JSON for a script. Nothing is asked or decided here."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from dex_agents_model.calls import (
+    AgentToolCall,
+    Failed,
+    OutcomeUnknown,
+    Rejected,
+    Succeeded,
+    ToolCallStatus,
+)
+from dex_agents_model.records import (
+    AgentInterrupt,
+    AgentMessage,
+    AgentUsage,
+    MessageRole,
+    TurnFailed,
+    WaitingForUserMessage,
+)
+from dex_agents_model.requests import AgentSnapshot
+
+SHOWN_CHARACTERS: Final = 200
+
+GOOD: Final = "green"
+BAD: Final = "red"
+ASKING: Final = "yellow"
+QUIET: Final = "dim"
+
+_MARKS: Final = {
+    ToolCallStatus.SUCCEEDED: ("✓", GOOD),
+    ToolCallStatus.REJECTED: ("✗", ASKING),
+    ToolCallStatus.FAILED: ("✗", BAD),
+    ToolCallStatus.OUTCOME_UNKNOWN: ("?", BAD),
+    ToolCallStatus.CANCELLED: ("✗", ASKING),
+    ToolCallStatus.AWAITING_APPROVAL: ("?", ASKING),
+    ToolCallStatus.RUNNABLE: ("…", QUIET),
+}
+_SPEAKERS: Final = {
+    MessageRole.USER: (">", "bold"),
+    MessageRole.ASSISTANT: ("●", "bold cyan"),
+    MessageRole.TOOL: ("  ↳", QUIET),
+}
+
+
+def screen() -> Console:
+    """Where a command writes for a person: colours only on a terminal, and no word coloured by its look."""
+    return Console(highlight=False, soft_wrap=True)
+
+
+def write_json(data: object) -> None:
+    """One JSON value on one line."""
+    click.echo(json.dumps(data, ensure_ascii=False))
+
+
+def in_one_line(text: str, limit: int = SHOWN_CHARACTERS) -> str:
+    """``text`` without line breaks and control characters, cut to ``limit`` characters with an ellipsis."""
+    line = " ".join(text.split())
+    line = "".join(sign if sign.isprintable() else "�" for sign in line)
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def safe(text: str) -> str:
+    """``text`` without what a terminal would obey: only line breaks and tabs stay."""
+    return "".join(s if s.isprintable() or s in "\n\t" else "�" for s in text.replace("\r\n", "\n"))
+
+
+def told_message(message: AgentMessage) -> Text:
+    """One stored message."""
+    mark, style = _SPEAKERS[message.role]
+    if message.role is MessageRole.TOOL:
+        return Text.assemble(
+            (f"{mark} {message.tool_name or 'tool'}  ", style),
+            (in_one_line(message.text or ""), style),
+        )
+    said = safe(message.text or "").strip()
+    return Text.assemble((f"{mark} ", style), said or Text("(no text)", QUIET))
+
+
+def told_call(call: AgentToolCall) -> Text:
+    """One tool call and where it stands."""
+    mark, style = _MARKS[call.status]
+    outcome = outcome_of(call)
+    return Text.assemble(
+        (f"  {mark} ", style),
+        call.tool_name,
+        (f" {in_one_line(call.arguments)}", QUIET),
+        (f"  {spoken(call.status)}", style),
+        (f": {in_one_line(outcome)}" if outcome else "", QUIET),
+    )
+
+
+def told_end_of_call(name: str, status: ToolCallStatus, outcome: str) -> Text:
+    """How a tool call ended."""
+    mark, style = _MARKS[status]
+    said = "" if status is ToolCallStatus.SUCCEEDED else f"  {spoken(status)}"
+    return Text.assemble(
+        (f"  {mark} ", style),
+        name,
+        (said, style),
+        (f"  {in_one_line(outcome)}" if outcome else "", QUIET),
+    )
+
+
+def outcome_of(call: AgentToolCall) -> str:
+    """What a final call returned, or why it did not; empty for one that is open or was cancelled."""
+    match call:
+        case Succeeded(output=text) | Failed(error=text) | OutcomeUnknown(error=text):
+            return text
+        case Rejected(rejection_message=text):
+            return text
+        case _:
+            return ""
+
+
+def told_question(asked: AgentInterrupt) -> Text:
+    """A question that waits for a person."""
+    until = f"  until {told_time(asked.deadline)}" if asked.deadline else ""
+    return Text.assemble(
+        ("? ", ASKING), (asked.tool_name, "bold"), f" {safe(asked.arguments)}", (until, QUIET)
+    )
+
+
+def told_status(snapshot: AgentSnapshot) -> str:
+    """What the session is doing, in words."""
+    state = snapshot.state
+    if state is None:
+        return "about to start"
+    if snapshot.pending_interrupts:
+        return "waiting for approval"
+    if isinstance(state, WaitingForUserMessage) and isinstance(state.last_turn, TurnFailed):
+        return "waiting for a message; the last turn failed"
+    return spoken(state.status)
+
+
+def told_usage(usage: AgentUsage) -> str:
+    return (
+        f"{counted(usage.requests, 'model call')},"
+        f" {usage.input_tokens} tokens in, {usage.output_tokens} out"
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def spoken(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def told_time(instant: datetime) -> str:
+    """In the reader's own time zone."""
+    return f"{instant.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def told_duration(duration: timedelta) -> str:
+    seconds = duration.total_seconds()
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return str(timedelta(seconds=round(seconds)))
