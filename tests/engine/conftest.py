@@ -10,9 +10,9 @@ import pytest
 from dex import Flow
 
 from dex_agents_dex.devengine import DevEngine
-from tests.engine.rig import Rig, rig
+from tests.engine.rig import EngineRig, rig
 
-OnEngine = Callable[..., AbstractAsyncContextManager[Rig]]
+OnEngine = Callable[..., AbstractAsyncContextManager[EngineRig]]
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ async def engine(tmp_path: Path) -> AsyncIterator[DevEngine]:
 def on_engine(engine: DevEngine, tmp_path: Path) -> OnEngine:
     """`async with on_engine(flow, ...) as rig`: a client and a Worker for these Flows."""
 
-    def make(*flows: Flow[Any], has_worker: bool = True) -> AbstractAsyncContextManager[Rig]:
+    def make(*flows: Flow[Any], has_worker: bool = True) -> AbstractAsyncContextManager[EngineRig]:
         return rig(engine, tmp_path, *flows, has_worker=has_worker)
 
     return make

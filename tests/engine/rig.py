@@ -4,6 +4,7 @@ No rule is asserted here.
 """
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -90,9 +91,9 @@ class Scenario(Flow[str]):
 
 @define
 class Rig:
-    """What a scenario needs: the engine, a client, and a Worker that runs the Flows."""
+    """What a scenario needs: where the engine is, a client, and Workers that run the Flows."""
 
-    engine: DevEngine
+    address: str
     client: AsyncClient
     registry: Registry
     cache_dir: Path
@@ -116,7 +117,7 @@ class Rig:
         worker = AsyncWorker(
             self.registry,
             open_blob_cache(BlobCacheConfig(str(self.cache_dir / "worker"), 64 << 20)),
-            WorkerOptions(server_address=self.engine.address, pull=PullWorkerOptions(**pull)),
+            WorkerOptions(server_address=self.address, pull=PullWorkerOptions(**pull)),
         )
         running = asyncio.create_task(worker.start())
         try:
@@ -127,22 +128,41 @@ class Rig:
             await running
 
 
+@define
+class EngineRig(Rig):
+    """A rig on an engine of the same loop."""
+
+    engine: DevEngine
+
+
 @asynccontextmanager
 async def rig(
     engine: DevEngine, cache_dir: Path, *flows: Flow[Any], has_worker: bool = True
-) -> AsyncIterator[Rig]:
+) -> AsyncIterator[EngineRig]:
+    async with AsyncExitStack() as stack:
+        outer = await stack.enter_async_context(rig_at(engine.address, cache_dir, *flows))
+        if has_worker:
+            await stack.enter_async_context(outer.worker())
+        yield EngineRig(outer.address, outer.client, outer.registry, cache_dir, engine)
+
+
+@asynccontextmanager
+async def rig_at(address: str, cache_dir: Path, *flows: Flow[Any]) -> AsyncIterator[Rig]:
+    """A client for an engine anywhere, and no Worker yet."""
     registry = Registry(list(flows), allow_async_handlers=True)
     client = AsyncClient(
         registry,
         open_blob_cache(BlobCacheConfig(str(cache_dir / "client"), 64 << 20)),
-        ClientOptions(server_address=engine.address, worker_target=WorkerTarget(pull=True)),
+        ClientOptions(server_address=address, worker_target=WorkerTarget(pull=True)),
     )
-    made = Rig(engine, client, registry, cache_dir)
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(client)
-        if has_worker:
-            await stack.enter_async_context(made.worker())
-        yield made
+    async with client:
+        yield Rig(address, client, registry, cache_dir)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 async def until(is_so: Callable[[], bool]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from dex_agents_dex.devengine import DevEngine, EngineUnavailable, StoreUnusable
+from tests.engine.rig import free_port
 
 COMMAND = (sys.executable, "-m", "dex_agents_dex.devengine")
 
@@ -47,10 +48,8 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def port() -> int:
+    return free_port()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -69,10 +68,10 @@ def test_command__on_port_0_prints_one_json_line_and_ends_cleanly(
         assert command.communicate() == ("", "")
 
 
-def test_command__on_a_chosen_port_prints_that_it_is_ready(data_dir: Path, free_port: int) -> None:
-    with _running("--port", str(free_port), "--data-dir", str(data_dir)) as (_, line):
+def test_command__on_a_chosen_port_prints_that_it_is_ready(data_dir: Path, port: int) -> None:
+    with _running("--port", str(port), "--data-dir", str(data_dir)) as (_, line):
         assert line == (
-            f"dev engine ready on 127.0.0.1:{free_port}; "
+            f"dev engine ready on 127.0.0.1:{port}; "
             "every local process may use it (no --auth-token-file)\n"
         )
 
@@ -90,12 +89,12 @@ def test_command__refuses_a_directory_in_use(data_dir: Path) -> None:
         )
 
 
-def test_command__refuses_a_port_in_use(data_dir: Path, free_port: int) -> None:
+def test_command__refuses_a_port_in_use(data_dir: Path, port: int) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", free_port))
+        taken.bind(("127.0.0.1", port))
         taken.listen()
-        assert _refused("--port", str(free_port), "--data-dir", str(data_dir)) == (
-            f"error: cannot listen on 127.0.0.1:{free_port}: Address already in use; "
+        assert _refused("--port", str(port), "--data-dir", str(data_dir)) == (
+            f"error: cannot listen on 127.0.0.1:{port}: Address already in use; "
             "choose another --port\n"
         )
 

@@ -87,7 +87,7 @@ async def _finish(context: AsyncContext, given: str) -> StepDecision:
 
 @asynccontextmanager
 async def _service(rig: Rig) -> AsyncIterator[Any]:
-    async with grpc.aio.insecure_channel(rig.engine.address) as channel:
+    async with grpc.aio.insecure_channel(rig.address) as channel:
         yield dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
 
 

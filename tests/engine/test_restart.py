@@ -37,12 +37,12 @@ from dex.dexpb import dex_pb2 as pb
 from dex.dexpb import dex_pb2_grpc
 
 from dex_agents_dex.devengine import DevEngine, EngineOptions
-from tests.engine.rig import ONE_ATTEMPT, Rig, Scenario, rig, step
+from tests.engine.rig import ONE_ATTEMPT, EngineRig, Rig, Scenario, rig, step
 
 COLOR, NOTES, INBOX = Attribute("Color", str), AttributeMap("Notes", str), Channel("Inbox", str)
 LOAD_ALL = StepOptions(execute_load_attribute_maps=(NOTES,), execute_load_channels=(INBOX,))
 
-OnSameData = Callable[..., AbstractAsyncContextManager[Rig]]
+OnSameData = Callable[..., AbstractAsyncContextManager[EngineRig]]
 
 
 class _Kept(Scenario):
@@ -70,7 +70,7 @@ def on_same_data(tmp_path: Path) -> OnSameData:
     @asynccontextmanager
     async def make(
         *flows: Flow[Any], has_worker: bool = True, options: EngineOptions | None = None
-    ) -> AsyncIterator[Rig]:
+    ) -> AsyncIterator[EngineRig]:
         async with (
             DevEngine(tmp_path / "data", options=options) as engine,
             rig(engine, tmp_path, *flows, has_worker=has_worker) as made,
@@ -163,7 +163,7 @@ async def test_restart__keeps_attributes_messages_counters_and_outputs(
 
 
 async def _history(rig: Rig, flow_id: str) -> list[pb.FlowHistoryEvent]:
-    async with grpc.aio.insecure_channel(rig.engine.address) as channel:
+    async with grpc.aio.insecure_channel(rig.address) as channel:
         stub: Any = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
         response = await stub.GetHistoryEvents(pb.GetHistoryEventsRequest(flow_id=flow_id))
         return list(response.events)
