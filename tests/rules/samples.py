@@ -92,6 +92,7 @@ def call(
     order: int = 0,
     arguments: str = "{}",
     requires_approval: bool = False,
+    model_call: int = 1,
 ) -> RequestedToolCall:
     """The call ``name`` of the running turn."""
     return RequestedToolCall(
@@ -102,6 +103,7 @@ def call(
         effect=effect,
         requires_approval=requires_approval,
         deferral_order=order,
+        model_call=model_call,
     )
 
 

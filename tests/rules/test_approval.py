@@ -186,7 +186,6 @@ EDIT = Reacts(
         next=GoTo((CallSingleAttemptTool(TURN, A),)),
     ),
 )
-LONG: Final = "x" * 8193
 REFUSALS = tuple(
     Reacts(
         f"take_answer__{claim}",
@@ -203,8 +202,6 @@ REFUSALS = tuple(
         ("rejects_with_the_person_s_words", "too much", "too much"),
         ("rejects_with_words_of_its_own_when_there_are_none", None, "The tool call was rejected."),
         ("rejects_with_words_of_its_own_when_they_are_empty", "", "The tool call was rejected."),
-        ("cleans_the_person_s_words", "\x00\ud800", "\ufffd\ufffd"),
-        ("shortens_the_person_s_words", LONG, LONG[:8192] + "... [8193 bytes in full]"),
     )
 )
 NEVER_RUN: Final = "The tool call was not run: it was superseded by a new user message."

@@ -57,6 +57,8 @@ from dex_agents_model.steps import (
     AwaitUserMessage,
     CallSingleAttemptTool,
     CallTool,
+    CompactHistory,
+    RecordCompactionFailure,
     RecordToolFailure,
     RecordToolOutcomeUnknown,
     RecordTurnCancelled,
@@ -77,6 +79,8 @@ STOPS: Final[RpcDecision[bool]] = RpcDecision(
     next=GoTo((RecordTurnCancelled(TURN),)),
     cancel=(
         RunModel,
+        CompactHistory,
+        RecordCompactionFailure,
         ResumeTurn,
         AwaitToolApproval,
         CallTool,

@@ -141,7 +141,7 @@ FAN_OUTS = (
                     SetState(RunningTools(2, 3, 5)),
                     SetUsage(SUM),
                     SetRunState("state"),
-                    PutToolCall(Runnable(call("e", order=2))),
+                    PutToolCall(Runnable(call("e", order=2, model_call=5))),
                 ),
                 events=told(UsageRecorded(USED, SUM), announced(call("e"))),
             ),
@@ -159,7 +159,7 @@ FAN_OUTS = (
                     SetState(RunningTools(2, 3, 3, 3)),
                     SetUsage(SUM),
                     SetRunState("state"),
-                    PutToolCall(Runnable(call("a"))),
+                    PutToolCall(Runnable(call("a", model_call=3))),
                 ),
                 events=told(UsageRecorded(USED, SUM), announced(call("a"))),
             ),
@@ -341,3 +341,16 @@ def test_fan_out_tool_calls__refuses_what_breaks_the_runner_contract(
 
     with pytest.raises(ContractBroken, match=re.escape(message)):
         react(RUN, given, asked, NOW)
+
+
+def test_fan_out_tool_calls__lets_100_questions_wait_that_show_24_kibibytes_together() -> None:
+    asked = tuple(
+        call(f"c{n}", order=n, arguments="x" * 1000, requires_approval=True) for n in range(100)
+    )
+
+    decision = react(RUN, view(TurnView), requests(*asked), NOW)
+
+    assert isinstance(decision, StepDecision)
+    listed = [w.interrupts for w in decision.commit.writes if isinstance(w, SetInterrupts)]
+    shown = "x" * (24 * 1024 // 100) + "... [1000 bytes in full]"
+    assert [[i.arguments for i in interrupts] for interrupts in listed] == [[shown] * 100]

@@ -13,6 +13,8 @@ from dex_agents_model.effects import (
     CallModel,
     Effect,
     ExecuteTool,
+    HistorySummarized,
+    Summarize,
     ToolRaised,
     ToolReturned,
     TurnCompleted,
@@ -26,6 +28,7 @@ from dex_agents_model.records import AgentMessage, AgentUserMessage, FrameworkMe
 from dex_agents_model.runner import (
     AgentTurnContext,
     DeferredToolExecution,
+    SummaryRequest,
     ToolExecutionError,
     ToolExecutionResult,
     UnfinishedTurn,
@@ -94,6 +97,16 @@ class KeepingRunner(ScriptedRunner):
         return self._answer(turn)
 
 
+class SummarisingRunner(ScriptedRunner):
+    """A runner that can also summarise."""
+
+    async def summarize_history(self, request: SummaryRequest) -> Any:
+        return self._answer(request)
+
+    def estimate_overhead_tokens(self) -> int:
+        return 0
+
+
 def where(runner: ScriptedRunner, *, grants: bool = True) -> Invocation:
     async def claim(turn: TurnId, call: ToolCallId) -> bool:
         runner.log.append(("claim", turn, call))
@@ -114,7 +127,9 @@ async def test_perform__gives_a_model_call_its_whole_turn() -> None:
     invocation = where(runner)
 
     outcome = await perform(
-        CallModel(TURN, MESSAGES, "state", (ENDED,), ("and this",)), runner, invocation
+        CallModel(TURN, MESSAGES, "state", (ENDED,), ("and this",), "told", (ToolCallId("a"),)),
+        runner,
+        invocation,
     )
 
     assert outcome == TurnCompleted(())
@@ -127,6 +142,8 @@ async def test_perform__gives_a_model_call_its_whole_turn() -> None:
             framework_run_state="state",
             tool_calls={ENDED.tool_call_id: ENDED},
             steering_messages=("and this",),
+            summary="told",
+            shortened_results=frozenset({ToolCallId("a")}),
             options=OPTIONS,
             events=runner,
             heartbeat=invocation.heartbeat,
@@ -198,6 +215,33 @@ async def test_perform__takes_what_the_runner_keeps_of_an_unfinished_turn(
     ]
 
 
+async def test_perform__lets_the_runner_summarise() -> None:
+    runner = SummarisingRunner(HistorySummarized("short"))
+    invocation = where(runner)
+
+    outcome = await perform(Summarize(TURN, MESSAGES, "before", 9), runner, invocation)
+
+    assert outcome == HistorySummarized("short")
+    assert runner.log == [
+        SummaryRequest(
+            flow_id=SESSION,
+            turn_id=TURN,
+            attempt=2,
+            messages=MESSAGES,
+            previous_summary="before",
+            token_limit=9,
+            heartbeat=invocation.heartbeat,
+        )
+    ]
+
+
+async def test_perform__refuses_to_summarise_with_a_runner_that_cannot() -> None:
+    runner = ScriptedRunner()
+
+    with pytest.raises(ContractBroken, match="its runner cannot summarise"):
+        await perform(Summarize(TURN, MESSAGES, None, 9), runner, where(runner))
+
+
 async def test_perform__takes_a_failure_for_the_model_as_an_outcome() -> None:
     runner = ScriptedRunner(ToolExecutionError("no such order"))
 
@@ -246,6 +290,8 @@ def context(run_state: str | None) -> AgentTurnContext:
         framework_run_state=run_state,
         tool_calls={ENDED.tool_call_id: ENDED},
         steering_messages=(),
+        summary=None,
+        shortened_results=frozenset(),
         options=OPTIONS,
         events=writer,
         heartbeat=writer.beat,

@@ -353,7 +353,6 @@ def test_turn(case: Case) -> None:
     assert case.result() == case.then
 
 
-@pytest.mark.xfail(reason="the names of a message are stored as they came")
 def test_complete_turn__cleans_names() -> None:
     on = TurnCompleted((FrameworkMessage(MessageRole.TOOL, "<>", "", "\x00", "\ud800"),))
     stored = AgentMessage(4, TURN, MessageRole.TOOL, "<>", "", "\ufffd", "\ufffd")

@@ -14,6 +14,7 @@ from dex_agents_model.effects import (
     AttemptsExhausted,
     DeadlineReached,
     Entered,
+    HistorySummarized,
     InterruptAnswered,
     Occurrence,
     ToolCallsRequested,
@@ -60,6 +61,7 @@ SAMPLES: dict[type[Occurrence], Occurrence] = {
     ToolReturned: ToolReturned("found"),
     ToolRaised: ToolRaised("broken"),
     UserSteered: UserSteered(SteeringMessage(AgentUserMessage("hello"))),
+    HistorySummarized: HistorySummarized("short"),
     UnfinishedTurnBuilt: UnfinishedTurnBuilt(None, "lost"),
 }
 OF_A_TURN = tuple(entry for entry in SPECS if "turn" in fields_dict(entry.step))
@@ -77,7 +79,7 @@ def by_step(entry: Spec[Any, Any]) -> str:
 
 def step_of(entry: Spec[Any, Any]) -> Step:
     """The Step, with an input of the running turn."""
-    inputs = {"turn": TURN, "call": A, "expected_result_count": 1}
+    inputs = {"turn": TURN, "call": A, "expected_result_count": 1, "through_sequence": 2}
     needed = {f.name: inputs[f.name] for f in fields(entry.step) if f.default is NOTHING}
     build: Any = entry.step
     step: Step = build(**needed)
