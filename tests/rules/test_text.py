@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dex_agents_model.text import (
@@ -95,6 +95,27 @@ def test_shorten__marks_what_it_cut_and_leaves_what_fits(text: str, limit_bytes:
     marked = f"{kept}... [{size_bytes(text)} bytes in full]"
 
     assert shorten(text, limit_bytes) == (text if size_bytes(text) <= limit_bytes else marked)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit_bytes", "shortened"),
+    [
+        ("x" * 20 + "... [5000 bytes in full]", 50, "x" * 20 + "... [5000 bytes in full]"),
+        ("x" * 20 + "... [5000 bytes in full]", 10, "x" * 10 + "... [5000 bytes in full]"),
+        ("x" * 20 + "... [5000 bytes in full]", 22, "x" * 20 + "... [5000 bytes in full]"),
+        ("x" * 20 + "... [many bytes in full]", 10, "x" * 10 + "... [44 bytes in full]"),
+        ("... [5000 bytes in full]" + "x" * 20, 10, "... [5000 ... [44 bytes in full]"),
+    ],
+)
+def test_shorten__keeps_telling_the_first_size(text: str, limit_bytes: int, shortened: str) -> None:
+    assert shorten(text, limit_bytes) == shortened
+
+
+@given(STORABLE_TEXT, LIMITS, LIMITS)
+def test_shorten__in_two_steps_is_shorten_in_one(text: str, first: int, second: int) -> None:
+    assume(size_bytes(text) > first >= second)
+
+    assert shorten(shorten(text, first), second) == shorten(text, second)
 
 
 def test_digest__names_the_text_in_utf_8() -> None:

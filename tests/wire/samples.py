@@ -21,6 +21,8 @@ from dex_agents_model.records import (
     AgentUserMessage,
     ApprovalDecision,
     ApprovalRecord,
+    HistoryRange,
+    HistorySummary,
     MessageRole,
     RunningModel,
     RunningTools,
@@ -54,7 +56,15 @@ ASKED: Final = InterruptId("turn-2.call-1")
 NOON: Final = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HELLO: Final = AgentUserMessage("hello \U0001f600", "message-1")
 REQUESTED: Final = RequestedToolCall(
-    TURN, CALL, "refund", '{"order": 7}', ToolEffect.NON_IDEMPOTENT_WRITE, True, 0, True
+    TURN,
+    CALL,
+    "refund",
+    '{"order": 7}',
+    ToolEffect.NON_IDEMPOTENT_WRITE,
+    requires_approval=True,
+    deferral_order=0,
+    model_call=2,
+    arguments_edited=True,
 )
 USAGE: Final = AgentUsage(1, 20, 3, 4, 5, 6)
 INTERRUPT: Final = AgentInterrupt(ASKED, TURN, CALL, "refund", '{"order": 7}', "sha256:0", NOON)
@@ -91,6 +101,8 @@ PAYLOADS: Final = (
     events.InterruptRaised(ASKED, CALL, "refund", NOON),
     events.InterruptResolved(ASKED, False, "too much"),
     events.UsageRecorded(USAGE, USAGE + USAGE),
+    events.HistoryCompacted(6),
+    events.HistoryCompactionFailed("lost"),
     events.CustomEvent("progress", '{"percent": 40}'),
 )
 
@@ -100,9 +112,9 @@ def _states() -> Iterator[Sample]:
         ("fresh", WaitingForUserMessage()),
         ("after_an_answer", WaitingForUserMessage(2, 5, TurnSucceeded(2))),
         ("after_a_failure", WaitingForUserMessage(2, 4, TurnFailed("lost"))),
-        ("after_a_cancel", WaitingForUserMessage(2, 4, TurnCancelled())),
-        ("running_model", RunningModel(2, 3, 1, 2)),
-        ("running_tools", RunningTools(2, 3, 1, 2)),
+        ("after_a_cancel", WaitingForUserMessage(2, 4, TurnCancelled(), HistoryRange(2, 3))),
+        ("running_model", RunningModel(2, 3, 1, 2, HistoryRange(1, 2))),
+        ("running_tools", RunningTools(2, 3, 1, 2, HistoryRange(1, 2))),
     ):
         yield Sample(f"state_{name}", records.AgentState, state)
 
@@ -130,7 +142,9 @@ def _steps() -> Iterator[Sample]:
     for step in (
         steps.StartAgentSession(HELLO),
         steps.AwaitUserMessage(),
-        steps.RunModel(TURN),
+        steps.RunModel(TURN, may_compact=False),
+        steps.CompactHistory(TURN, 2),
+        steps.RecordCompactionFailure(TURN),
         steps.AwaitToolApproval(TURN, CALL),
         steps.CallTool(TURN, CALL),
         steps.CallSingleAttemptTool(TURN, CALL),
@@ -204,6 +218,7 @@ SAMPLES: Final = (
     Sample("interrupt_resolution", AgentInterruptResolution, RESOLUTION),
     Sample("steering_message", SteeringMessage, STEERING),
     Sample("taken_steering", TakenSteering, TakenSteering(1, HELLO)),
+    Sample("summary", HistorySummary, HistorySummary(2, "They greeted.", USAGE)),
     Sample("approval", ApprovalRecord, APPROVAL),
     Sample("tool_call_completed", ToolCallCompleted, ToolCallCompleted(TURN, CALL)),
     Sample("taken_request_ids", tuple[str, ...], ("request-1", "request-2")),

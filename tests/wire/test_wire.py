@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from attrs import NOTHING
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dex_agents_model.calls import AgentToolCall
@@ -52,6 +52,7 @@ def test_load__reads_what_dump_wrote(sample: Sample) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: getattr(shape, "__name__", str(shape)))
 @given(data=st.data())
+@settings(max_examples=30)
 def test_load__reads_whatever_dump_writes(shape: Any, data: st.DataObject) -> None:
     value = data.draw(values(shape))
 
@@ -162,7 +163,7 @@ def broken(data: Any) -> Iterator[Any]:
 
 
 # Each of these reads as another value instead: 'None', True, 5, 1, ('a', 'b').
-@pytest.mark.xfail(reason="the converter coerces what is no text, number or truth value")
+@pytest.mark.xfail(reason="cattrs' own hook for a primitive comes before one for a predicate")
 @pytest.mark.parametrize(
     ("shape", "data"),
     [
@@ -182,14 +183,7 @@ def test_load__coerces_nothing(shape: Any, data: object) -> None:
         load(data, shape)
 
 
-NO_SESSION_ID = pytest.mark.xfail(reason="a session ID that is null raises AttributeError")
-
-
-@pytest.mark.parametrize(
-    "sample",
-    [pytest.param(s, marks=NO_SESSION_ID) if s.name == "reply_snapshot" else s for s in SAMPLES],
-    ids=named,
-)
+@pytest.mark.parametrize("sample", SAMPLES, ids=named)
 def test_load__reads_corrupt_data_or_calls_it_corrupt(sample: Sample) -> None:
     for data in broken(golden(sample)):
         with suppress(StateCorrupt):
