@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -14,25 +13,21 @@ from typing import Any, Final, TypeVar
 import anyio
 import click
 import dex
-import grpc
 from attrs import frozen
-from dex.dexpb import dex_pb2_grpc
-from google.protobuf.empty_pb2 import Empty
 
 from ..client import AgentSessionClient
 from ..engine_process import shared_engine
-from ..errors import EngineUnavailable, clear_errors
+from ..errors import clear_errors
 from ..flow import AgentSessionFlow, agent_registry
 from ..runtime import DEFAULT_DATA_DIR, SERVER_ADDRESS_VARIABLE
+from .probing import ask_whether_it_answers
 from .rpc_worker import flow_without_agent, registry_without_steps, rpc_worker
 from .trouble import NoServer
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
 
-_ANSWERS_WITHIN: Final = timedelta(seconds=5)
 _CALL_ENDS_WITHIN: Final = timedelta(seconds=8)
-_LOOK_EVERY: Final = timedelta(seconds=2)
 _CACHE_BYTES: Final = 64 * 1024 * 1024
 _ENGINE_STORE: Final = "engine.sqlite3"
 
@@ -96,59 +91,6 @@ async def server_at(place: Place, *, keep_engine: bool = False) -> AsyncIterator
             )
         await ask_whether_it_answers(address)
         yield address
-
-
-async def ask_whether_it_answers(
-    server_address: str, *, within: timedelta = _ANSWERS_WITHIN
-) -> None:
-    """Ask the server who it is.
-
-    Raises:
-        EngineUnavailable: nothing answers in time, or no Dex server.
-    """
-    async with grpc.aio.insecure_channel(server_address) as channel:
-        service = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
-        try:
-            await service.GetServerInfo(Empty(), timeout=within.total_seconds())
-        except grpc.aio.AioRpcError as error:
-            said = " ".join((error.details() or error.code().name).split())
-            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-                told = f"no Dex server answers at {server_address}: {said}"
-            else:
-                told = f"what answers at {server_address} is not a Dex server: {said}"
-            raise EngineUnavailable(told) from error
-
-
-async def while_it_answers(server_address: str, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which is cancelled when the server stops answering.
-
-    Raises:
-        EngineUnavailable: it does not answer any more.
-    """
-    working = asyncio.create_task(work)
-    watching = asyncio.create_task(_watch(server_address))
-    try:
-        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            await watching
-        return await working
-    finally:
-        for task in (working, watching):
-            task.cancel()
-        await asyncio.gather(working, watching, return_exceptions=True)
-
-
-async def _watch(server_address: str) -> None:
-    failures = 0
-    while True:
-        await asyncio.sleep(_LOOK_EVERY.total_seconds())
-        try:
-            await ask_whether_it_answers(server_address, within=_LOOK_EVERY)
-            failures = 0
-        except EngineUnavailable:
-            failures += 1
-            if failures > 1:  # one may be a restart
-                raise
 
 
 @frozen

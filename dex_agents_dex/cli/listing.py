@@ -12,7 +12,7 @@ from attrs import frozen
 from rich.table import Table
 
 from dex_agents_model import wire
-from dex_agents_model.events import AgentEvent, ReasoningDelta, TextDelta
+from dex_agents_model.events import AgentEvent, ReasoningDelta, TextDelta, UsageRecorded
 from dex_agents_model.records import AgentMessage, AgentStatus, AgentUserMessage
 from dex_agents_model.requests import AgentSnapshot
 
@@ -28,10 +28,10 @@ from .connecting import (
     desk_at,
     existing_server_at,
     session_at,
-    while_it_answers,
 )
 from .names import SESSION
 from .options import as_json
+from .probing import while_it_answers
 from .trouble import run
 from .words import (
     QUIET,
@@ -40,6 +40,7 @@ from .words import (
     told_message,
     told_status,
     told_time,
+    told_usage,
     write_json,
 )
 
@@ -256,11 +257,14 @@ def events(session: str, only_new: bool, no_follow: bool, as_json: bool, place: 
 
 
 def _told_event(event: AgentEvent) -> str:
-    data = wire.dump(event, AgentEvent)["data"]
-    assert isinstance(data, dict)
     attempt = f" attempt {event.attempt}" if event.attempt > 1 else ""
-    if isinstance(event.payload, TextDelta | ReasoningDelta):
-        said = repr(event.payload.text)
-    else:
-        said = " ".join(f"{name}={in_one_line(str(value))}" for name, value in data.items())
+    match event.payload:
+        case TextDelta(text) | ReasoningDelta(text):
+            said = repr(text)
+        case UsageRecorded(recorded):
+            said = told_usage(recorded)
+        case _:
+            data = wire.dump(event, AgentEvent)["data"]
+            assert isinstance(data, dict)
+            said = " ".join(f"{name}={in_one_line(str(value))}" for name, value in data.items())
     return f"{event.turn_id} {event.step_execution_id}{attempt} {event.type} {said}".rstrip()

@@ -12,6 +12,7 @@ import click
 from attrs import frozen
 
 from ..flow import AgentSessionFlow
+from .trouble import NotUnderstood
 
 
 @frozen
@@ -33,7 +34,7 @@ class FlowParameter(click.ParamType[NamedFlow]):
         try:
             return NamedFlow(value, load_flow(value))
         except FlowNotLoaded as error:
-            self.fail(str(error), param, ctx)
+            raise NotUnderstood(str(error)) from error
 
 
 class FlowNotLoaded(Exception):

@@ -38,6 +38,12 @@ class Trouble(click.ClickException):
         click.echo(f"error: {self.format_message()}", err=True)
 
 
+class NotUnderstood(Trouble):
+    """What was typed names nothing that there is on this machine."""
+
+    exit_code: ClassVar[int] = 2
+
+
 class NoServer(Trouble):
     """No Dex server could be used."""
 

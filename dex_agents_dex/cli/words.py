@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from dex_agents_model.calls import (
@@ -29,6 +30,7 @@ from dex_agents_model.records import (
 from dex_agents_model.requests import AgentSnapshot
 
 SHOWN_CHARACTERS: Final = 200
+_UNBOUNDED_CELLS: Final = 1_000_000
 
 GOOD: Final = "green"
 BAD: Final = "red"
@@ -47,13 +49,13 @@ _MARKS: Final = {
 _SPEAKERS: Final = {
     MessageRole.USER: (">", "bold"),
     MessageRole.ASSISTANT: ("●", "bold cyan"),
-    MessageRole.TOOL: ("  ↳", QUIET),
 }
 
 
 def screen() -> Console:
-    """Where a command writes for a person: colours only on a terminal, and no word coloured by its look."""
-    return Console(highlight=False, soft_wrap=True)
+    """Where a command writes for a person: colours and rows as wide as the terminal, or else neither."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_UNBOUNDED_CELLS)
 
 
 def write_json(data: object) -> None:
@@ -73,23 +75,30 @@ def safe(text: str) -> str:
     return "".join(s if s.isprintable() or s in "\n\t" else "�" for s in text.replace("\r\n", "\n"))
 
 
-def told_message(message: AgentMessage) -> Text:
+def told_message(message: AgentMessage) -> RenderableType:
     """One stored message."""
-    mark, style = _SPEAKERS[message.role]
     if message.role is MessageRole.TOOL:
-        return Text.assemble(
-            (f"{mark} {message.tool_name or 'tool'}  ", style),
-            (in_one_line(message.text or ""), style),
+        said = in_one_line(message.text or "")
+        return _in_one_row(
+            ("  < ", QUIET), message.tool_name or "tool", (f"  {said}" if said else "", QUIET)
         )
-    said = safe(message.text or "").strip()
-    return Text.assemble((f"{mark} ", style), said or Text("(no text)", QUIET))
+    return told_words(message.role, message.text or "")
+
+
+def told_words(role: MessageRole, text: str, note: str = "") -> RenderableType:
+    """What somebody said, hanging beside a mark of who it was."""
+    said = safe(text).strip()
+    words = Text.assemble(said or ("(no text)", QUIET), (note, QUIET))
+    row = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
+    row.add_row(Text(*_SPEAKERS[role]), words)
+    return row
 
 
 def told_call(call: AgentToolCall) -> Text:
     """One tool call and where it stands."""
     mark, style = _MARKS[call.status]
     outcome = outcome_of(call)
-    return Text.assemble(
+    return _in_one_row(
         (f"  {mark} ", style),
         call.tool_name,
         (f" {in_one_line(call.arguments)}", QUIET),
@@ -102,12 +111,17 @@ def told_end_of_call(name: str, status: ToolCallStatus, outcome: str) -> Text:
     """How a tool call ended."""
     mark, style = _MARKS[status]
     said = "" if status is ToolCallStatus.SUCCEEDED else f"  {spoken(status)}"
-    return Text.assemble(
+    return _in_one_row(
         (f"  {mark} ", style),
         name,
         (said, style),
         (f"  {in_one_line(outcome)}" if outcome else "", QUIET),
     )
+
+
+def told_start_of_call(name: str, arguments: str) -> Text:
+    """The model asks for a tool."""
+    return _in_one_row(("  → ", QUIET), name, (f" {in_one_line(arguments)}", QUIET))
 
 
 def outcome_of(call: AgentToolCall) -> str:
@@ -127,6 +141,10 @@ def told_question(asked: AgentInterrupt) -> Text:
     return Text.assemble(
         ("? ", ASKING), (asked.tool_name, "bold"), f" {safe(asked.arguments)}", (until, QUIET)
     )
+
+
+def _in_one_row(*parts: str | tuple[str, str]) -> Text:
+    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
 def told_status(snapshot: AgentSnapshot) -> str:

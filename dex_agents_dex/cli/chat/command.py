@@ -17,9 +17,10 @@ from ...client import AgentSessionClient
 from ...errors import SessionNotFound
 from ...flow import AgentSessionFlow
 from ...runtime import AgentRuntime
-from ..connecting import Place, at_a_place, describe, desk_at, server_at, while_it_answers
+from ..connecting import Place, at_a_place, describe, desk_at, server_at
 from ..loading import FLOW, NamedFlow
 from ..names import SESSION, this_person
+from ..probing import while_it_answers
 from ..trouble import Trouble, run
 from ..words import QUIET
 from .board import Board

@@ -11,13 +11,13 @@ import dex
 from rich.text import Text
 
 from dex_agents_model.ids import InterruptId
-from dex_agents_model.records import AgentInterrupt
+from dex_agents_model.records import AgentInterrupt, MessageRole
 from dex_agents_model.text import digest
 
 from ...client import AgentSessionClient
 from ...errors import AgentSessionError
 from ..names import json_object
-from ..words import BAD, QUIET, in_one_line, safe
+from ..words import BAD, QUIET, in_one_line, told_words
 from .board import Board
 from .screen import Screen, Typed
 from .watching import Watcher
@@ -243,7 +243,7 @@ class Conversation:
         self._left.set()
 
     def _say(self, text: str, note: str) -> None:
-        self._screen.line(Text.assemble(("> ", "bold"), safe(text), (note, QUIET)))
+        self._screen.line(told_words(MessageRole.USER, text, note))
 
     def _quietly(self, text: str) -> None:
         self._screen.line(Text(text, QUIET))

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from attrs import frozen
-from rich.console import Console
-from rich.text import Text
+from rich.console import RenderableType
+
+from ..words import screen
 
 
 @frozen
@@ -29,7 +30,7 @@ class Screen(Protocol):
     on_interrupt: Callable[[], None]
     """What Ctrl-C does."""
 
-    def line(self, text: Text | str = "") -> None:
+    def line(self, text: RenderableType = "") -> None:
         """Print a line of its own."""
         ...
 
@@ -61,7 +62,7 @@ class PipeScreen:
 
     def __init__(self) -> None:
         self.on_interrupt: Callable[[], None] = lambda: None
-        self._console: Final = Console(highlight=False, soft_wrap=True)
+        self._console: Final = screen()
         self._is_flowing = False
         self._about: str | None = None
         self._lines: Final = asyncio.Queue[str | None]()
@@ -69,7 +70,7 @@ class PipeScreen:
         # A thread of its own: one of the loop's pool would be waited for at the end.
         threading.Thread(target=self._read_all, args=(loop,), daemon=True).start()
 
-    def line(self, text: Text | str = "") -> None:
+    def line(self, text: RenderableType = "") -> None:
         self.end_flow()
         self._console.print(text, markup=False)
 

@@ -14,8 +14,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import StdoutProxy
 from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
-from rich.console import Console
-from rich.text import Text
+from rich.console import Console, RenderableType
 
 from .rows import Rows
 from .screen import Typed
@@ -32,9 +31,7 @@ class Terminal:
 
     def __init__(self, output: StdoutProxy, commands: Sequence[str]) -> None:
         self.on_interrupt: Callable[[], None] = lambda: None
-        self._console = Console(
-            file=cast("Any", output), force_terminal=True, highlight=False, soft_wrap=True
-        )
+        self._console = Console(file=cast("Any", output), force_terminal=True, highlight=False)
         self._rows = Rows()
         self._is_flowing = False
         self._is_first_row = True
@@ -55,7 +52,7 @@ class Terminal:
         )
         self._session.default_buffer.on_text_changed += self._note_subject
 
-    def line(self, text: Text | str = "") -> None:
+    def line(self, text: RenderableType = "") -> None:
         self.end_flow()
         self._console.print(text, markup=False)
 

@@ -41,6 +41,7 @@ from ..words import (
     told_end_of_call,
     told_message,
     told_question,
+    told_start_of_call,
 )
 from .board import Board
 from .screen import Screen
@@ -198,9 +199,7 @@ class Watcher:
         snapshot = await self._snapshot()
         known = snapshot.tool_calls if snapshot is not None else ()
         arguments = next((c.arguments for c in known if c.tool_call_id == call), "")
-        self._screen.line(
-            Text.assemble(("  → ", QUIET), name, (f" {in_one_line(arguments)}", QUIET))
-        )
+        self._screen.line(told_start_of_call(name, arguments))
 
     async def _tell_end_of_call(
         self, turn: TurnId, call: ToolCallId, name: str, status: ToolCallStatus
@@ -261,6 +260,7 @@ def _outcome(snapshot: AgentSnapshot, turn: TurnId, call: ToolCallId) -> str:
         if record.tool_call_id == call and record.turn_id == turn:
             return outcome_of(record)
     for message in snapshot.messages:
-        if message.turn_id == turn and message.tool_call_id == call:
+        is_result = message.role is MessageRole.TOOL and message.tool_call_id == call
+        if is_result and message.turn_id == turn:
             return message.text or ""
     return ""

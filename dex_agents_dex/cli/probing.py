@@ -1,0 +1,77 @@
+"""Whether a server answers, at first and while a command goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+import grpc
+from dex.dexpb import dex_pb2_grpc
+from google.protobuf.empty_pb2 import Empty
+
+from ..errors import EngineUnavailable
+
+T = TypeVar("T")
+
+_ANSWERS_WITHIN: Final = timedelta(seconds=5)
+_LOOK_EVERY: Final = timedelta(seconds=2)
+_SILENT: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+_CLOSED: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+
+
+async def ask_whether_it_answers(
+    server_address: str, *, within: timedelta = _ANSWERS_WITHIN
+) -> None:
+    """Ask the server who it is.
+
+    Raises:
+        EngineUnavailable: nothing answers in time, or no Dex server.
+    """
+    async with grpc.aio.insecure_channel(server_address) as channel:
+        service = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
+        try:
+            await service.GetServerInfo(Empty(), timeout=within.total_seconds())
+        except grpc.aio.AioRpcError as error:
+            # gRPC tells the whole way to the fault; its last words are the fault.
+            said = (error.details() or error.code().name).rpartition(": ")[2].strip("]")
+            if error.code() in _SILENT:
+                told = f"no Dex server answers at {server_address}: {said}"
+            elif error.code() in _CLOSED:
+                told = f"the Dex server at {server_address} lets nobody in without a token: {said}"
+            else:
+                told = f"what answers at {server_address} is not a Dex server: {said}"
+            raise EngineUnavailable(told) from error
+
+
+async def while_it_answers(server_address: str, work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, which is cancelled when the server stops answering.
+
+    Raises:
+        EngineUnavailable: it does not answer any more.
+    """
+    working = asyncio.create_task(work)
+    watching = asyncio.create_task(_watch(server_address))
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            await watching
+        return await working
+    finally:
+        for task in (working, watching):
+            task.cancel()
+        await asyncio.gather(working, watching, return_exceptions=True)
+
+
+async def _watch(server_address: str) -> None:
+    failures = 0
+    while True:
+        await asyncio.sleep(_LOOK_EVERY.total_seconds())
+        try:
+            await ask_whether_it_answers(server_address, within=_LOOK_EVERY)
+            failures = 0
+        except EngineUnavailable:
+            failures += 1
+            if failures > 1:  # one may be a restart
+                raise

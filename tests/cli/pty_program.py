@@ -1,0 +1,110 @@
+"""A program on a terminal of its own: what a person would type, and wait to see."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dex_agents_dex.testing import wait_until
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>()][0-9A-Z]?)|[\r\x08]")
+_COLUMNS, _LINES = "100", "40"
+
+
+class PtyProgram:
+    """A Python module on a pseudo-terminal; SIGKILL ends it with the ``with`` block at the latest."""
+
+    def __init__(
+        self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._own, theirs = pty.openpty()
+        self._program = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=cwd,
+            start_new_session=True,
+            env={
+                **os.environ,
+                "TERM": "xterm",
+                "COLUMNS": _COLUMNS,
+                "LINES": _LINES,
+                "PROMPT_TOOLKIT_NO_CPR": "1",  # nobody answers where the cursor is
+                **(env or {}),
+            },
+        )
+        os.close(theirs)
+        os.set_blocking(self._own, False)
+        self._seen = ""
+
+    def __enter__(self) -> PtyProgram:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        os.close(self._own)
+
+    @property
+    def seen(self) -> str:
+        """All that was printed, without colours and cursor movements."""
+        self._read()
+        return _ESCAPES.sub("", self._seen)
+
+    async def wait_to_see(self, text: str, *, after: str = "") -> None:
+        """Wait for ``text``, behind the first ``after``.
+
+        Raises:
+            TimeoutError: it did not come.
+        """
+
+        def look() -> bool:
+            _, found, rest = self.seen.partition(after)
+            return bool(found or not after) and text in rest
+
+        try:
+            await wait_until(f"{text!r} on the terminal", look)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; on the terminal was:\n{self.seen}") from None
+
+    def type(self, line: str) -> None:
+        """Type a line and Enter."""
+        os.write(self._own, f"{line}\r".encode())
+
+    def press(self, keys: str) -> None:
+        """Press keys, like ``\\x03`` for Ctrl-C."""
+        os.write(self._own, keys.encode())
+
+    def kill(self) -> None:
+        """SIGKILL, and wait; nothing when it has ended."""
+        if self._program.poll() is None:
+            os.killpg(self._program.pid, signal.SIGKILL)
+        self._program.wait()
+
+    async def exit_code(self) -> int:
+        """Wait for its end; everything it printed is seen then."""
+
+        def look() -> bool:
+            self._read()
+            return self._program.poll() is not None
+
+        await wait_until("the end of the program", look)
+        await asyncio.to_thread(self._program.wait)
+        return self._program.returncode
+
+    def _read(self) -> None:
+        while True:
+            try:
+                read = os.read(self._own, 65536)
+            except (BlockingIOError, OSError):
+                return
+            if not read:
+                return
+            self._seen += read.decode(errors="replace")
