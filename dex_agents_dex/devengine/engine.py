@@ -70,6 +70,7 @@ class DevEngine:
         self._server: grpc.aio.Server | None = None
         self._housekeeping: Housekeeping | None = None
         self._failure: asyncio.Future[None] | None = None
+        self._ending: asyncio.Future[None] | None = None  # of the server, after a failure
 
     @property
     def address(self) -> str:
@@ -96,15 +97,16 @@ class DevEngine:
             raise
 
     async def stop(self, grace: timedelta = timedelta()) -> None:
-        """Stop handing out, let calls end for `grace`, write what is left, free the directory."""
+        """Stop handing out, give tasks `grace` to end, write what is left, free the directory."""
         if self._hub is not None:
             self._hub.is_stopping = True
             self._hub.timers.cancel_alarm()
+            await self._hub.drain(grace)
         if self._housekeeping is not None:
             await self._housekeeping.stop()
             self._housekeeping = None
         if self._server is not None:
-            await self._server.stop(grace.total_seconds())
+            await self._server.stop(None)
             self._server = None
         if self._store is not None:
             await self._store.close()
@@ -203,7 +205,12 @@ class DevEngine:
         return hub
 
     def _on_store_failure(self, error: BaseException) -> None:
-        _LOGGER.critical("the engine's store failed, nothing more is accepted: %s", error)
+        """Cut every call: what memory says from now on may never be durable."""
+        _LOGGER.critical("the engine's store failed, nothing more is accepted: %r", error)
+        if self._hub is not None:
+            self._hub.is_stopping = True
+        if self._server is not None:
+            self._ending = asyncio.ensure_future(self._server.stop(None))
         if self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
 

@@ -20,6 +20,7 @@ _CLAUSE: Final = re.compile(
     (?:'(?P<single>(?:[^']|'')*)'|"(?P<double>[^"]*)"|(?P<bare>[^\s'"]+))\s*""",
     re.VERBOSE,
 )
+_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 _AND: Final = re.compile(r"AND\b", re.IGNORECASE)
 _STATUSES: Final = {
     "running": pb.FLOW_STATUS_RUNNING,
@@ -101,12 +102,12 @@ def _literal(clause: re.Match[str]) -> str | int | float:
     bare = clause["bare"]
     if bare.lower() in ("true", "false"):
         return int(bare.lower() == "true")
-    for kind in (int, float):
-        try:
-            return kind(bare)
-        except ValueError:
-            continue
-    raise invalid(f"{bare!r} is no literal; text needs quotes")
+    if _INTEGER.fullmatch(bare):
+        return int(bare)
+    try:
+        return float(bare)
+    except ValueError:
+        raise invalid(f"{bare!r} is no literal; text needs quotes") from None
 
 
 def _entry(

@@ -97,7 +97,7 @@ class Store:
         def run(connection: sqlite3.Connection) -> None:
             try:
                 result = read(connection)
-            except sqlite3.Error as error:
+            except Exception as error:  # noqa: BLE001  # the reader hears of it, the writer goes on
                 self._loop.call_soon_threadsafe(_fail_if_waiting, answer, error)
             else:
                 self._loop.call_soon_threadsafe(_answer_if_waiting, answer, result)

@@ -71,6 +71,16 @@ class _Counter(Scenario):
     def fail(self, context: Context) -> RPCResult[bool]:
         raise ValueError("handler bug")
 
+    @rpc
+    def fail_at_length(self, context: Context) -> RPCResult[bool]:
+        def deeper(left: int) -> None:
+            if left == 0:
+                raise ValueError("ü" * 4000)
+            deeper(left - 1)
+
+        deeper(100)
+        return RPCResult(True)
+
     @rpc(is_transactional=True, timeout=timedelta(seconds=1))
     async def hang(self, context: Context) -> RPCResult[bool]:
         await asyncio.Event().wait()
@@ -149,6 +159,16 @@ async def test_rpc__a_failed_handler_is_told_with_its_error(on_engine: OnEngine)
             failed.value.worker_error_type,
             failed.value.worker_error_detail,
         ) == (StatusCode.FAILED_PRECONDITION, "builtins.ValueError", "handler bug")
+
+
+async def test_rpc__an_error_of_any_length_reaches_the_caller(on_engine: OnEngine) -> None:
+    """A client takes 8 KiB of metadata, in which errors travel; a longer one would be lost."""
+    flow = _Counter(step("Idle", _idle))
+    async with on_engine(flow) as rig:
+        await rig.client.start_flow(flow, "f", "")
+        with pytest.raises(WorkerInvocationError) as failed:
+            await rig.rpc(flow.fail_at_length, "f")
+        assert failed.value.worker_error_detail.startswith("üüü")
 
 
 async def test_rpc__that_hangs_ends_at_its_timeout(on_engine: OnEngine) -> None:

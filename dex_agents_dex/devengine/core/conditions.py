@@ -7,11 +7,14 @@ and only it consumes. Nothing here changes a run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from attrs import frozen
 from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core.errors import MalformedResult
+
+_LONGEST_TIMER_SECONDS: Final = 2**31 - 1
 
 
 @frozen
@@ -53,8 +56,11 @@ def require_well_formed(condition: pb.WaitingCondition) -> None:
         raise MalformedResult("a Wait needs at least one condition")
     for channel in condition.channel_conditions:
         _require_sane_bounds(channel)
-    if any(timer.duration_seconds < 0 for timer in condition.timer_conditions):
-        raise MalformedResult("a timer's duration must not be negative")
+    if any(
+        not 0 <= timer.duration_seconds <= _LONGEST_TIMER_SECONDS
+        for timer in condition.timer_conditions
+    ):
+        raise MalformedResult("a timer's duration must be 0 to 2147483647 seconds")
     kind = condition.waiting_condition_type
     if kind == pb.WAITING_CONDITION_TYPE_ANY_COMBINATION_COMPLETED:
         _require_known_ids(condition)

@@ -54,4 +54,21 @@ def _json_scalars(payload: bytes) -> tuple[Scalar, ...]:
     except ValueError:
         return ()
     elements = decoded if isinstance(decoded, list) else [decoded]
-    return tuple(each for each in elements if isinstance(each, str | int | float))
+    return tuple(
+        each for each in elements if isinstance(each, str | int | float) and _is_storable(each)
+    )
+
+
+def _is_storable(value: Scalar) -> bool:
+    """JSON knows integers beyond 64 bits and halves of surrogate pairs; a database does not."""
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return isinstance(value, float) or value.isascii() or _is_text(value)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

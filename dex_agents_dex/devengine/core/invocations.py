@@ -7,16 +7,14 @@ attempt's own facts. Nothing here changes a run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from dex.dexpb import dex_pb2 as pb
-from google.protobuf import struct_pb2
 
 from dex_agents_dex.devengine.core.instants import to_seconds
 from dex_agents_dex.devengine.core.state import Phase, Run, StepExecution
-from dex_agents_dex.devengine.core.values import blob_id_of
+from dex_agents_dex.devengine.core.values import NULL, blob_id_of, is_null
 
-_NULL: Final = pb.Value(null_value=struct_pb2.NullValue.Name(struct_pb2.NULL_VALUE))
 _Request: TypeAlias = (
     pb.InvokeWaitForMethodRequest | pb.InvokeExecuteMethodRequest | pb.InvokeWorkerRPCRequest
 )
@@ -58,7 +56,7 @@ def rpc_snapshot(run: Run, request: pb.InvokeRPCRequest) -> pb.PollWorkerTask:
     rpc.context.flow_started_timestamp = to_seconds(run.started_at)
     rpc.flow_type = run.flow_type
     rpc.rpc_name = request.rpc_name
-    rpc.input.CopyFrom(_concrete(request.input))
+    rpc.input.CopyFrom(NULL if is_null(request.input) else request.input)
     _fill_state(
         rpc,
         run,
@@ -142,7 +140,7 @@ def _fill_step(
     request.flow_type = run.flow_type
     request.step_type = step.step_type
     if step.input is not None:
-        request.step_input.CopyFrom(_concrete(step.input))
+        request.step_input.CopyFrom(step.input)
 
 
 def _fill_state(
@@ -190,10 +188,3 @@ def _loaded_channels(
     return [
         name for name in run.channels if name in wanted or (prefixes and name.startswith(prefixes))
     ]
-
-
-def _concrete(value: pb.Value) -> pb.Value:
-    """Workers refuse a Value without content, so an unset one travels as null."""
-    if value.WhichOneof("kind") is None:
-        return _NULL
-    return value

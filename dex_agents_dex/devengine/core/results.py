@@ -24,7 +24,7 @@ from dex_agents_dex.devengine.core.steps import (
     start_step,
 )
 from dex_agents_dex.devengine.core.transaction import Transaction
-from dex_agents_dex.devengine.core.validation import step_options_problem
+from dex_agents_dex.devengine.core.validation import movement_problem
 from dex_agents_dex.devengine.core.values import take_in
 
 _CLOSE_DECISIONS_WITH_NEXT_STEPS = (pb.CLOSE_DECISION_TYPE_FORCE_COMPLETE_ON_CHANNELS_EMPTY,)
@@ -95,11 +95,9 @@ def cancel_steps(
 def require_movements(movements: Iterable[pb.StepMovement]) -> None:
     """Raise `MalformedResult` for a movement that cannot start a Step."""
     for movement in movements:
-        if not movement.step_type:
-            raise MalformedResult("a movement names no Step type")
-        problem = step_options_problem(movement.step_options)
+        problem = movement_problem(movement)
         if problem is not None:
-            raise MalformedResult(f"options of Step {movement.step_type!r}: {problem}")
+            raise MalformedResult(problem)
 
 
 def _require_decision(decision: pb.StepDecision) -> None:

@@ -44,6 +44,8 @@ def open_rpc(tx: Transaction, run: Run, request: pb.InvokeRPCRequest) -> RpcCall
     """Take the locks and the snapshot; raise `Refusal` when the RPC may not run now."""
     if not request.rpc_name:
         raise invalid("InvokeRPC needs an rpc_name")
+    if request.timeout_seconds < 0:
+        raise invalid("a timeout must not be negative")
     needs_running_flow = request.is_transactional or bool(request.lock_attribute_keys)
     if needs_running_flow and not run.is_running:
         raise not_running(run.flow_id)
@@ -92,6 +94,7 @@ def apply_rpc(
 ) -> None:
     """Commit the effects and answer, or answer with the reason why nothing was committed."""
     try:
+        _require_sendable(tx, run, call, response)
         if _has_effects(response):
             _apply_effects(tx, run, call, response)
     except MalformedResult as error:
@@ -100,6 +103,17 @@ def apply_rpc(
         _answer(tx, run, call, refusal)
     else:
         _answer(tx, run, call, pb.InvokeRPCResponse(output=response.output))
+
+
+def _require_sendable(
+    tx: Transaction, run: Run, call: RpcCall, response: pb.InvokeWorkerRPCResponse
+) -> None:
+    size_bytes, limit_bytes = response.output.ByteSize(), tx.settings.frame_limit_bytes
+    if size_bytes > limit_bytes:
+        raise MalformedResult(
+            f"the answer of RPC {call.name!r} of Flow {run.flow_id!r} would take {size_bytes} "
+            f"bytes, and the limit is {limit_bytes}"
+        )
 
 
 def _apply_effects(

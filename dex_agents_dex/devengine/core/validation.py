@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from dex.dexpb import dex_pb2 as pb
@@ -19,12 +20,15 @@ def require_startable(request: pb.StartFlowRequest) -> None:
             raise invalid(f"StartFlow needs a {field}")
     _require_plain_name("flow_id", request.flow_id)
     _require_plain_name("Step type", request.start_step_type)
-    if request.flow_timeout_seconds < 0 or request.flow_start_options.flow_start_delay_seconds < 0:
+    options = request.flow_start_options
+    if request.flow_timeout_seconds < 0 or options.flow_start_delay_seconds < 0:
         raise invalid("a duration must not be negative")
     problem = step_options_problem(request.step_options)
     if problem is not None:
         raise invalid(f"options of Step {request.start_step_type!r}: {problem}")
-    options = request.flow_start_options
+    problem = _retry_problem(options.timeout_handler_options.retry_policy)
+    if problem is not None:
+        raise invalid(f"options of the timeout handler: {problem}")
     if options.HasField("retry_policy"):
         raise unimplemented("retries of a whole Flow")
     target = options.flow_config_override.worker_target
@@ -51,9 +55,37 @@ def step_options_problem(options: pb.StepOptions) -> str | None:
         < 0
     ):
         return "a timeout must not be negative"
-    return None
+    return _retry_problem(options.wait_for_retry_policy) or _retry_problem(
+        options.execute_retry_policy
+    )
+
+
+def movement_problem(movement: pb.StepMovement) -> str | None:
+    """Why a movement cannot start a Step; None when it can."""
+    if not movement.step_type:
+        return "a movement names no Step type"
+    if not _is_plain(movement.step_type):
+        return f"Step type {movement.step_type!r} holds a reserved character"
+    problem = step_options_problem(movement.step_options)
+    return None if problem is None else f"options of Step {movement.step_type!r}: {problem}"
+
+
+def _retry_problem(policy: pb.RetryPolicy) -> str | None:
+    if not (math.isfinite(policy.backoff_coefficient) and policy.backoff_coefficient >= 0):
+        return f"a backoff coefficient of {policy.backoff_coefficient} makes no sense"
+    smallest = min(
+        policy.initial_interval_seconds,
+        policy.maximum_interval_seconds,
+        policy.maximum_attempts,
+        policy.total_duration_seconds,
+    )
+    return "a retry policy must not hold negative numbers" if smallest < 0 else None
 
 
 def _require_plain_name(what: str, name: str) -> None:
-    if any(character in _RESERVED for character in name):
+    if not _is_plain(name):
         raise invalid(f"{what} {name!r} must not contain any of {' '.join(_RESERVED)}")
+
+
+def _is_plain(name: str) -> bool:
+    return not any(character in _RESERVED for character in name)

@@ -6,17 +6,24 @@ A blob id is the run's number and a digest of the content, so equal contents of 
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 from dex.dexpb import dex_pb2 as pb
+from google.protobuf import struct_pb2
 
 from dex_agents_dex.devengine.core import rows
 from dex_agents_dex.devengine.core.state import Run
 from dex_agents_dex.devengine.core.transaction import Transaction
 
+# Workers refuse a Value without content, so one that holds nothing is kept as null.
+NULL: Final = pb.Value(null_value=struct_pb2.NullValue.Name(struct_pb2.NULL_VALUE))
+
 
 def take_in(tx: Transaction, run: Run, value: pb.Value) -> pb.Value:
     """The form of a Value that the run keeps: itself, or the id of a blob written by `tx`."""
     kind = value.WhichOneof("kind")
+    if kind is None:
+        return NULL
     if kind not in ("string_value", "obj_value"):
         return value
     size_bytes = value.ByteSize()

@@ -11,6 +11,7 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from typing import NamedTuple
 
 from attrs import Factory, define, field
@@ -33,6 +34,7 @@ from dex_agents_dex.devengine.server.waiters import Waiters
 from dex_agents_dex.devengine.store import Store
 
 _LOGGER = logging.getLogger(__name__)
+_LAST_TASK = object()  # what `drain` waits for
 
 
 class _HandOut(NamedTuple):
@@ -137,6 +139,12 @@ class Hub:
         tx = self.begin()
         self.core.resume(tx, run)
         self.commit(tx)
+
+    async def drain(self, grace: timedelta) -> None:
+        """Return when no Worker has a task any more, or when `grace` is over."""
+        end = asyncio.get_running_loop().time() + grace.total_seconds()
+        while self._carriers and (left := end - asyncio.get_running_loop().time()) > 0:
+            await self.waiters.wait(_LAST_TASK, left)
 
     # --- RPCs ---------------------------------------------------------------------------------
 
@@ -273,6 +281,8 @@ class Hub:
         self._carriers.pop(stream.task_id, None)
         self._taken.pop(stream.task_id, None)
         stream.task_id = ""
+        if not self._carriers:
+            self.waiters.wake(_LAST_TASK)
 
     def _fire(self, key: TimerKey) -> None:
         if key.run_key not in self.core.runs:

@@ -17,6 +17,7 @@ from dex_agents_dex.devengine.server.calls import Calls
 from dex_agents_dex.devengine.server.refusals import answers_refusals
 
 _LARGEST_EVENT_PAGE: Final = 1000
+_DIGITS_OF_INT64: Final = 19
 
 
 class InspectionCalls(Calls):
@@ -39,7 +40,7 @@ class InspectionCalls(Calls):
     ) -> pb.GetHistoryEventsResponse:
         run = await self._hub.library.find(request.flow_id, request.run_id)
         first = _first_event(request)
-        size = min(request.estimate_page_size or _LARGEST_EVENT_PAGE, _LARGEST_EVENT_PAGE)
+        size = _page_size(request.estimate_page_size, _LARGEST_EVENT_PAGE)
         events = await self._hub.store.read(lambda db: load_events(db, run.key, first, size + 1))
         page = [pb.FlowHistoryEvent.FromString(event) for event in events[:size]]
         following = page[-1].event_id + 1 if page else first
@@ -51,9 +52,7 @@ class InspectionCalls(Calls):
     @answers_refusals
     async def SearchFlows(self, request: pb.SearchFlowsRequest) -> pb.SearchFlowsResponse:
         query = parse_query(request.query)
-        size = min(request.page_size or LARGEST_PAGE, LARGEST_PAGE)
-        if size < 0:
-            raise invalid("page_size must not be negative")
+        size = _page_size(request.page_size, LARGEST_PAGE)
         before = _page_token(request.next_page_token)
         entries, token = await self._hub.store.read(lambda db: search_runs(db, query, size, before))
         return pb.SearchFlowsResponse(flow_runs=entries, next_page_token=token)
@@ -70,19 +69,23 @@ class InspectionCalls(Calls):
         )
 
 
-def _page_token(token: str) -> int | None:
+def _page_size(requested: int, largest: int) -> int:
+    if requested < 0:
+        raise invalid("a page size must not be negative")
+    return min(requested or largest, largest)
+
+
+def _page_token(token: str | bytes) -> int | None:
     if not token:
         return None
-    if not (token.isascii() and token.isdigit()):
-        raise invalid("not a page token of SearchFlows")
+    if not (token.isascii() and token.isdigit() and len(token) < _DIGITS_OF_INT64):
+        raise invalid("not a page token of this call")
     return int(token)
 
 
 def _first_event(request: pb.GetHistoryEventsRequest) -> int:
-    token = request.next_page_token
-    if token and not token.isdigit():
-        raise invalid("not a page token of GetHistoryEvents")
-    return int(token) if token else max(1, request.start_internal_event_id)
+    after = _page_token(request.next_page_token)
+    return max(1, request.start_internal_event_id) if after is None else after
 
 
 def _summary(run: Run) -> pb.GetFlowSummaryResponse:

@@ -19,6 +19,7 @@ from dex_agents_dex.devengine.core.errors import invalid
 MESSAGE_LIMIT_BYTES: Final = 100 * 1024
 LARGEST_PAGE: Final = 1000
 _DEFAULT_CAPACITY_BYTES: Final = 1 << 20
+_LONGEST_TOKEN: Final = 40
 _TOKENS_PER_START: Final = 1 << 40
 
 
@@ -119,6 +120,6 @@ def _number_of(entry: _Entry) -> int:
 def _number(token: str) -> int:
     if not token:
         return 0
-    if not (token.isascii() and token.isdigit()):
+    if not (token.isascii() and token.isdigit() and len(token) <= _LONGEST_TOKEN):
         raise invalid(f"{token[:40]!r} is not a token of this Stream")
     return int(token)

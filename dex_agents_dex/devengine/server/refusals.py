@@ -26,22 +26,36 @@ Response = TypeVar("Response")
 
 
 async def abort(context: grpc.aio.ServicerContext[Any, Any], refusal: Refusal) -> NoReturn:
-    body = pb.ServiceErrorResponse(detail=refusal.detail, sub_status=refusal.sub_status)
+    """End the call with a refusal, shortened to what fits a client's 8 KiB of metadata.
+
+    The message travels percent-encoded, the details as base64; a larger error would reach the
+    client as RESOURCE_EXHAUSTED, and say nothing.
+    """
+    body = pb.ServiceErrorResponse(
+        detail=_shortened(refusal.detail, 1500), sub_status=refusal.sub_status
+    )
     if (error := refusal.worker_error) is not None:
-        body.original_worker_error_detail = error.detail
-        body.original_worker_error_type = error.error_type
+        body.original_worker_error_detail = _shortened(error.detail, 1024)
+        body.original_worker_error_type = _shortened(error.error_type, 256)
         body.original_worker_error_status = error.grpc_status or grpc.StatusCode.UNKNOWN.value[0]
-        body.original_worker_error_stack_trace = error.stack_trace
+        body.original_worker_error_stack_trace = _shortened(error.stack_trace, 1000)
     packed = any_pb2.Any()
     packed.Pack(body)
     status = status_pb2.Status(
         code=grpc.StatusCode[refusal.code].value[0],
-        message=refusal.detail or refusal.code,
+        message=_shortened(refusal.detail, 500) or refusal.code,
         details=[packed],
     )
     # The type stubs lack `abort_with_status` on the aio context.
     await cast("Any", context).abort_with_status(rpc_status.to_status(status))
     raise AssertionError("abort_with_status raises")
+
+
+def _shortened(text: str, limit_bytes: int) -> str:
+    encoded = text.encode()
+    if len(encoded) <= limit_bytes:
+        return text
+    return encoded[:limit_bytes].decode(errors="ignore") + " ... (shortened)"
 
 
 def answers_refusals(

@@ -5,6 +5,8 @@ A run that is waited for stays in memory. What is answered is durable first.
 
 from __future__ import annotations
 
+from typing import Final
+
 from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core.errors import invalid, not_running
@@ -12,6 +14,8 @@ from dex_agents_dex.devengine.core.matching import matches, require_match
 from dex_agents_dex.devengine.core.state import Run
 from dex_agents_dex.devengine.server.calls import Calls, Poll
 from dex_agents_dex.devengine.server.refusals import answers_refusals
+
+_DIGITS_OF_INT64: Final = 19
 
 
 class WaitingCalls(Calls):
@@ -83,7 +87,8 @@ class WaitingCalls(Calls):
 
 def _execution_number(request: pb.WaitForStepCompletionRequest) -> int:
     number = request.step_execution_number
-    if not request.step_type or not (number.isascii() and number.isdigit() and int(number) > 0):
+    is_number = number.isascii() and number.isdigit() and len(number) < _DIGITS_OF_INT64
+    if not request.step_type or not is_number or int(number) == 0:
         raise invalid("a Step execution is named by its type and a number from 1")
     return int(number)
 
