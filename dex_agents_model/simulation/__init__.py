@@ -4,9 +4,11 @@ A simulated session runs the model's own table on records that went through the 
 redelivery, stale snapshots and a clock of its own. It touches no engine, no network and no disk.
 """
 
+from .actions import Does
 from .explorer import Exploration, Finding, explore, replay
 from .faults import NO_FAULTS, ONE_FAULT, Fault, Faults
 from .invariants import INVARIANTS, Invariant
+from .lives import Life, Odds, simulate
 from .scenario import EPOCH, Answers, Says, Scenario
 from .scripted import (
     Asks,
@@ -19,6 +21,7 @@ from .scripted import (
     ScriptedRunner,
     ToolUse,
 )
+from .simulated_world import PromiseBroken, SimulatedWorld
 
 __all__ = [
     "EPOCH",
@@ -29,11 +32,15 @@ __all__ = [
     "Asks",
     "Breaks",
     "Concludes",
+    "Does",
     "Exploration",
     "Fault",
     "Faults",
     "Finding",
     "Invariant",
+    "Life",
+    "Odds",
+    "PromiseBroken",
     "Raises",
     "Refuses",
     "Returns",
@@ -41,7 +48,9 @@ __all__ = [
     "Scenario",
     "ScriptedFailure",
     "ScriptedRunner",
+    "SimulatedWorld",
     "ToolUse",
     "explore",
     "replay",
+    "simulate",
 ]

@@ -1,4 +1,4 @@
-"""Those outside a session: what they may do next, and their RPCs on the way in.
+"""Those outside a session, and its own Steps when they ask it for a claim: what they send, and how it ends.
 
 An RPC takes its locks at once or is sent later: clients repeat one that met a lock.
 """
@@ -12,17 +12,17 @@ from typing import Final
 from attrs import fields, frozen
 
 from .. import table
-from ..requests import Request
+from ..requests import ClaimToolCall, Request
 from ..spec import Lock
+from ..steps import CallStep
 from .actions import Action, AttemptFailed, Change, Committed, Does, Edge
-from .channels import with_published
+from .channels import holds
+from .committing import committed
 from .evaluation import Evaluator, Failed
 from .faults import Fault
-from .ledger import after_commit
-from .scenario import Act, Answers, Scenario, requests_for
-from .stored import snapshot_for
-from .waiting import settled
-from .world import Call, World
+from .scenario import Scenario, is_open, requests_for
+from .stored import snapshot_for, state_in
+from .world import Call, Execution, World
 
 _MS: Final = timedelta(milliseconds=1)
 _NO_SKEW: Final = timedelta(0)
@@ -30,18 +30,17 @@ _NO_SKEW: Final = timedelta(0)
 
 @frozen
 class Callers:
-    """How a scenario's people reach its session."""
+    """How requests reach a scenario's session."""
 
     scenario: Scenario
     _evaluator: Evaluator
 
-    def edges(
-        self, world: World, held: frozenset[Lock], answers_may_be_lost: bool
-    ) -> Iterator[Edge]:
-        """What people and their RPCs can do next."""
+    def acts(self, world: World, held: frozenset[Lock]) -> Iterator[Edge]:
+        """What people can do next."""
+        turns = state.turn_count if (state := state_in(world.records)) else 0
         for at, number in enumerate(world.acts_left):
             act = self.scenario.acts[number]
-            if not _is_open(act, world):
+            if act.at // _MS > world.now_ms or not is_open(act, turns, world.ledger.raised):
                 continue
             left = (*world.acts_left[:at], *world.acts_left[at + 1 :])
             for request in requests_for(act, number):
@@ -49,8 +48,18 @@ class Callers:
                     continue
                 for skew in self.scenario.clock_skews:
                     yield self.sent(world._replace(acts_left=left), request, act=number, skew=skew)
-        for at, call in enumerate(world.calls):
-            yield from self._ended(world, at, call, answers_may_be_lost)
+
+    def claims(
+        self, world: World, delivery: Execution, held: frozenset[Lock], *, is_fate: bool = False
+    ) -> Iterator[Edge]:
+        """A Step asks its session for the right to run its call, unless it is asking already."""
+        step, claimant = delivery.step, delivery.claimant
+        if not isinstance(step, CallStep) or any(c.claimant == claimant for c in world.calls):
+            return
+        if held.isdisjoint(table.RPC_OF[ClaimToolCall].locks):
+            request = ClaimToolCall(step.turn, step.call, claimant)
+            edge = self.sent(world, request, claimant=claimant)
+            yield edge._replace(action=edge.action._replace(is_fate=is_fate))
 
     def next_opening(self, world: World) -> int | None:
         """When the next act that still has to wait for its time may be done."""
@@ -58,54 +67,50 @@ class Callers:
         return min((each for each in instants if each > world.now_ms), default=None)
 
     def sent(
-        self, world: World, request: Request, *, act: int | None = None, skew: timedelta = _NO_SKEW
+        self,
+        world: World,
+        request: Request,
+        *,
+        act: int | None = None,
+        claimant: str | None = None,
+        skew: timedelta = _NO_SKEW,
     ) -> Edge:
         """``request`` reaches a Worker whose clock is off by ``skew``. Its locks must be free."""
         reads = table.RPC_OF[type(request)].reads
         call = Call(
             act,
             request,
-            snapshot_for(reads, None, world.records, world.channels),
+            snapshot_for(reads, getattr(request, "call", None), world.records, world.channels),
             began_ms=world.now_ms,
             at_ms=world.now_ms + skew // _MS,
+            claimant=claimant,
         )
         after = world._replace(calls=(*world.calls, call))
         return Edge(Action(_name(call), Does.SEND, is_fate=True), after)
 
-    def _ended(
-        self, world: World, at: int, call: Call, answers_may_be_lost: bool
-    ) -> Iterator[Edge]:
+    def ends(self, world: World, call: Call, answer_may_be_lost: bool) -> Iterator[Edge]:
+        """How ``call`` can end. A deletion whose message is gone undoes it all, and the client repeats it."""
         reply = self._evaluator.reply(call.request, call.snapshot, call.at_ms)
-        without = world._replace(calls=(*world.calls[:at], *world.calls[at + 1 :]))
+        without = world._replace(calls=tuple(each for each in world.calls if each is not call))
+        repeatable = without._replace(acts_left=_with_act(world, call))
         if isinstance(reply, Failed):
-            cause = AttemptFailed(call.request, reply, retries_for_ever=False)
+            cause = AttemptFailed(call.request, reply, retries_for_ever=True)
             yield Edge(Action(_name(call), Does.FAIL), without, (Change(world, without, cause),))
             return
-        after = settled(
-            without._replace(
-                records=reply.edit.of(world.records),
-                channels=with_published(world.channels, reply.messages),
-                ledger=after_commit(world.ledger, None, reply),
-            )
-        )
-        committed = Committed(call.request, None, reply, call.began_ms)
-        yield Edge(Action(_name(call), Does.ANSWER), after, (Change(world, after, committed),))
-        if answers_may_be_lost and call.act is not None:
-            repeated = after._replace(
-                faults_left=world.faults_left - 1,
-                acts_left=tuple(sorted((*world.acts_left, call.act))),
-            )
-            yield Edge(
-                Action(_name(call), Fault.LOST_ANSWER, is_fate=True),
-                repeated,
-                (Change(world, repeated, committed),),
-            )
+        if not all(holds(world.channels, *message) for message in reply.edit.taken):
+            yield Edge(Action(_name(call), Does.FAIL), repeatable)
+            return
+        after = committed(without, reply)
+        cause_of = Committed(call.request, None, reply, call.began_ms)
+        yield Edge(Action(_name(call), Does.ANSWER), after, (Change(world, after, cause_of),))
+        if answer_may_be_lost:
+            lost = after._replace(faults_left=world.faults_left - 1, acts_left=repeatable.acts_left)
+            action = Action(_name(call), Fault.LOST_ANSWER, is_fate=True)
+            yield Edge(action, lost, (Change(world, lost, cause_of),))
 
 
-def _is_open(act: Act, world: World) -> bool:
-    if act.at // _MS > world.now_ms:
-        return False
-    return not isinstance(act, Answers) or act.interrupt_id in world.ledger.raised
+def _with_act(world: World, call: Call) -> tuple[int, ...]:
+    return world.acts_left if call.act is None else tuple(sorted((*world.acts_left, call.act)))
 
 
 def _name(call: Call) -> str:

@@ -10,15 +10,22 @@ from typing import Any, Final, TypeAlias, assert_never
 from attrs import frozen
 
 from ..calls import ToolCallCompleted
-from ..decision import InterruptResolved, Publish, ToolCallFinished, UserMessageQueued
-from ..effects import InterruptAnswered, Occurrence, ToolResultsArrived, UserSpoke
-from ..records import AgentInterruptResolution, AgentUserMessage
+from ..decision import (
+    InterruptResolved,
+    Publish,
+    SteeringQueued,
+    ToolCallFinished,
+    UserMessageQueued,
+)
+from ..effects import InterruptAnswered, Occurrence, ToolResultsArrived, UserSpoke, UserSteered
+from ..records import AgentInterruptResolution, AgentUserMessage, SteeringMessage
 from ..waits import ForInterruptResolution, ForToolResults, ForUserMessage, NoWait, Wait
 from ..wire import dump, load
 
 Channels: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 """Messages as text by Channel, sorted by name; no Channel in it is empty."""
 
+STEERING_MESSAGES: Final = "SteeringMessages"
 QUEUED_USER_MESSAGES: Final = "QueuedUserMessages"
 INTERRUPT_RESOLUTIONS: Final = "InterruptResolutions/"
 TOOL_CALL_RESULTS: Final = "ToolCallResults"
@@ -38,7 +45,7 @@ def condition_of(wait: Wait) -> Condition | None:
         case NoWait():
             return None
         case ForUserMessage():
-            return Condition(((QUEUED_USER_MESSAGES, 1),))
+            return Condition(((STEERING_MESSAGES, 1), (QUEUED_USER_MESSAGES, 1)))
         case ForInterruptResolution(interrupt_id, at_most):
             return Condition(((INTERRUPT_RESOLUTIONS + interrupt_id, 1),), at_most)
         case ForToolResults(count):
@@ -54,6 +61,8 @@ def message_of(publish: Publish) -> tuple[str, str]:
             return TOOL_CALL_RESULTS, _text(publish.message)
         case UserMessageQueued(message):
             return QUEUED_USER_MESSAGES, _text(message)
+        case SteeringQueued(steering):
+            return STEERING_MESSAGES, _text(steering)
         case InterruptResolved(resolution):
             return INTERRUPT_RESOLUTIONS + resolution.interrupt_id, _text(resolution)
         case _:
@@ -67,6 +76,8 @@ def occurrence_of(channel: str, messages: tuple[str, ...]) -> Occurrence:
         return ToolResultsArrived()
     if channel == QUEUED_USER_MESSAGES:
         return UserSpoke(_message(messages[0], AgentUserMessage))
+    if channel == STEERING_MESSAGES:
+        return UserSteered(_message(messages[0], SteeringMessage))
     return InterruptAnswered(_message(messages[0], AgentInterruptResolution))
 
 
@@ -81,11 +92,41 @@ def user_messages_in(channels: Channels) -> tuple[AgentUserMessage, ...]:
     )
 
 
+def user_message_of(text: str) -> AgentUserMessage:
+    """The message of the user queue that has this text there."""
+    message: AgentUserMessage = _message(text, AgentUserMessage)
+    return message
+
+
+def steering_in(channels: Channels) -> tuple[SteeringMessage, ...]:
+    """What users said to a turn and no turn has taken, oldest first."""
+    return tuple(
+        _message(text, SteeringMessage) for text in messages_in(channels, STEERING_MESSAGES)
+    )
+
+
 def results_in(channels: Channels) -> tuple[ToolCallCompleted, ...]:
     """The results that no ResumeTurn has counted, oldest first."""
     return tuple(
         _message(text, ToolCallCompleted) for text in messages_in(channels, TOOL_CALL_RESULTS)
     )
+
+
+def holds(channels: Channels, channel: str, message: str) -> bool:
+    return message in messages_in(channels, channel)
+
+
+def without(channels: Channels, taken: tuple[tuple[str, str], ...]) -> Channels:
+    """``channels`` without these messages; one that is gone already is no matter."""
+    if not taken:
+        return channels
+    queues = dict(channels)
+    for channel, message in taken:
+        left = list(queues.get(channel, ()))
+        if message in left:
+            left.remove(message)
+            queues[channel] = tuple(left)
+    return tuple((name, messages) for name, messages in queues.items() if messages)
 
 
 def with_published(channels: Channels, published: tuple[tuple[str, str], ...]) -> Channels:

@@ -5,12 +5,26 @@ from __future__ import annotations
 from attrs import evolve
 
 from ..calls import AwaitingApproval, Runnable
-from ..decision import ClearTurn, InterruptResolved, PutToolCall, SetInterrupts, UserMessageQueued
-from ..effects import Occurrence, UserSpoke
+from ..decision import (
+    ClearTurn,
+    InterruptResolved,
+    Publish,
+    PutToolCall,
+    SetCancelledTurn,
+    SetInterrupts,
+    SteeringQueued,
+    TakeSteering,
+    UserMessageQueued,
+    WithdrawQueued,
+    Write,
+)
+from ..effects import Occurrence, UserSpoke, UserSteered
 from ..ids import InterruptId
+from ..policy import EFFECT_RULES
 from ..records import AgentUserMessage
+from .channels import user_message_of
 from .evaluation import Decided
-from .world import Ledger
+from .world import Ledger, Started
 
 
 def name_of_message(message: AgentUserMessage) -> str:
@@ -22,36 +36,77 @@ def after_start(ledger: Ledger, record: Runnable) -> Ledger:
     """``record``'s tool was started once more."""
     turn, call = record.turn_id, record.tool_call_id
     others = tuple(each for each in ledger.started if each[:2] != (turn, call))
-    count = ledger.starts_of(turn, call) + 1
-    return evolve(ledger, started=tuple(sorted((*others, (turn, call, count)))))
+    is_single = EFFECT_RULES[record.effect].attempts == 1
+    started = Started(turn, call, ledger.starts_of(turn, call) + 1, is_single)
+    return evolve(ledger, started=tuple(sorted((*others, started))))
 
 
 def after_commit(ledger: Ledger, on: Occurrence | None, decided: Decided) -> Ledger:
     """``decided`` was committed; ``on`` is what a Step decided on, None for an RPC or a wait."""
-    said, taken, raised = ledger.said, ledger.taken, ledger.raised
-    answered, started = ledger.answered, ledger.started
-    if isinstance(on, UserSpoke):
-        taken += 1
+    match on:
+        case UserSpoke(message):
+            ledger = evolve(ledger, queued=_less(ledger.queued, name_of_message(message)))
+        case UserSteered(steering):
+            name = name_of_message(steering.message)
+            ledger = evolve(ledger, steering=_less(ledger.steering, name))
+        case _:
+            pass
     for publish in decided.publishes:
-        if isinstance(publish, UserMessageQueued):
-            said = (*said, name_of_message(publish.message))
-        elif isinstance(publish, InterruptResolved):
-            answer = publish.resolution
-            answered = tuple(sorted((*answered, (answer.interrupt_id, answer.approved))))
+        ledger = _after_publish(ledger, publish)
     for write in decided.writes:
-        if isinstance(write, SetInterrupts):
-            raised |= {each.interrupt_id for each in write.interrupts}
-        elif isinstance(write, PutToolCall) and not isinstance(write.record, AwaitingApproval):
-            asked = InterruptId.of(write.record.turn_id, write.record.tool_call_id)
-            answered = tuple(each for each in answered if each[0] != asked)
-        elif isinstance(write, ClearTurn):
-            started = ()
-    if (said, taken, raised, answered, started) == (
-        ledger.said,
-        ledger.taken,
-        ledger.raised,
-        ledger.answered,
-        ledger.started,
-    ):
-        return ledger
-    return Ledger(said, taken, raised, answered, started)
+        ledger = _after_write(ledger, write)
+    return ledger
+
+
+def _after_publish(ledger: Ledger, publish: Publish) -> Ledger:
+    match publish:
+        case UserMessageQueued(message):
+            name = name_of_message(message)
+            accepted = ledger.accepted | {name}
+            return evolve(ledger, accepted=accepted, queued=(*ledger.queued, name))
+        case SteeringQueued(steering):
+            name = name_of_message(steering.message)
+            accepted = ledger.accepted | {name}
+            return evolve(ledger, accepted=accepted, steering=(*ledger.steering, name))
+        case InterruptResolved(answer):
+            answered = (*ledger.answered, (answer.interrupt_id, answer.approved))
+            return evolve(ledger, answered=tuple(sorted(answered)))
+        case _:
+            return ledger
+
+
+def _after_write(ledger: Ledger, write: Write) -> Ledger:
+    match write:
+        case SetInterrupts(interrupts):
+            raised = ledger.raised.union(each.interrupt_id for each in interrupts)
+            return evolve(ledger, raised=raised)
+        case PutToolCall(record) if not isinstance(record, AwaitingApproval):
+            asked = InterruptId.of(record.turn_id, record.tool_call_id)
+            answered = tuple(each for each in ledger.answered if each[0] != asked)
+            return ledger if answered == ledger.answered else evolve(ledger, answered=answered)
+        case TakeSteering(taken=taken):
+            for each in taken:
+                left = _less(ledger.steering, name_of_message(each.message))
+                heard = (*ledger.heard, each.message.text)
+                ledger = evolve(ledger, steering=left, heard=heard)
+            return ledger
+        case WithdrawQueued(text):
+            name = name_of_message(user_message_of(text))
+            return evolve(ledger, queued=_less(ledger.queued, name))
+        case SetCancelledTurn(turn):
+            of_turn = f"{turn}."
+            answered = tuple(each for each in ledger.answered if not each[0].startswith(of_turn))
+            return evolve(ledger, answered=answered)
+        case ClearTurn():
+            single = tuple(each for each in ledger.started if each.is_single)
+            return evolve(ledger, started=single, heard=())
+        case _:
+            return ledger
+
+
+def _less(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """``names`` without its first ``name``."""
+    if name not in names:
+        return names
+    at = names.index(name)
+    return (*names[:at], *names[at + 1 :])

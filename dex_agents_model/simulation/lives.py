@@ -181,5 +181,5 @@ class _Life:
         state, ledger = state_in(self.world.records), self.world.ledger
         if state is None or state.active_turn_id is not None:
             yield f"the session rests in a running turn: {state}"
-        if ledger.taken != len(ledger.said):
-            yield f"{len(ledger.said) - ledger.taken} messages were never taken"
+        if ledger.queued or ledger.steering:
+            yield f"messages were never taken: {(*ledger.steering, *ledger.queued)}"

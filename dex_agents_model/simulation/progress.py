@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .channels import INTERRUPT_RESOLUTIONS, QUEUED_USER_MESSAGES
+from .channels import INTERRUPT_RESOLUTIONS, QUEUED_USER_MESSAGES, steering_in
 from .stored import interrupts_in
 from .world import Phase, World
 
@@ -27,5 +27,8 @@ def why_it_must_not_rest(world: World) -> Iterator[str]:
     if not waits_for_people:
         names = ", ".join(each.name for each in world.executions) or "nothing"
         yield f"the session stands still and waits for nobody; live: {names}"
+    steering = steering_in(world.channels)
+    if asked and any(each.rejects_pending_approvals for each in steering):
+        yield f"a steering message rejects what waits for approval, and it waits still: {sorted(asked)}"
     if world.ledger.answered:
         yield f"accepted answers were never applied: {world.ledger.answered}"

@@ -9,8 +9,15 @@ from attrs import field, frozen
 
 from ..ids import InterruptId, SessionId, ToolCallId, TurnId
 from ..policy import AgentSessionOptions
-from ..records import AgentUserMessage
-from ..requests import Request, ResolveInterrupt, SendUserMessage
+from ..records import AgentUserMessage, SteeringMessage
+from ..requests import (
+    CancelTurn,
+    Request,
+    ResolveInterrupt,
+    SendUserMessage,
+    SteerUserMessage,
+    WithdrawUserMessage,
+)
 from ..runner import AgentFrameworkRunner
 
 EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC)
@@ -42,6 +49,7 @@ class Answers:
     call: ToolCallId = field(converter=ToolCallId)
     approved: bool | None = None
     turn: TurnId = field(default=TurnId("turn-1"), converter=TurnId)
+    edited_arguments: str | None = None
     at: timedelta = timedelta(0)
 
     @property
@@ -49,7 +57,32 @@ class Answers:
         return InterruptId.of(self.turn, self.call)
 
 
-Act: TypeAlias = Says | Answers
+@frozen
+class Steers:
+    """A user speaks to the turn that runs, if one runs."""
+
+    text: str
+    rejects_pending_approvals: bool = True
+    at: timedelta = timedelta(0)
+
+
+@frozen
+class Withdraws:
+    """A user takes back what act number ``said`` of the scenario said, at any time."""
+
+    said: int
+    at: timedelta = timedelta(0)
+
+
+@frozen
+class Cancels:
+    """A person cancels a turn, once it has begun and whether or not it still runs."""
+
+    turn: TurnId = field(default=TurnId("turn-1"), converter=TurnId)
+    at: timedelta = timedelta(0)
+
+
+Act: TypeAlias = Says | Steers | Withdraws | Answers | Cancels
 
 
 @frozen(kw_only=True)
@@ -57,6 +90,8 @@ class Scenario:
     """One session and its surroundings. Each act is done at most once, in any order.
 
     ``clock_skews`` are those of the Workers: an RPC sees the engine's time plus any one of them.
+    ``is_timed``: backoffs take their time. Where nothing depends on it, a retry that may come at
+    any moment shows a search the same, in far fewer worlds.
     """
 
     name: str
@@ -66,6 +101,7 @@ class Scenario:
     first_message: str | None = None
     acts: tuple[Act, ...] = ()
     clock_skews: tuple[timedelta, ...] = (timedelta(0),)
+    is_timed: bool = True
     session_id: SessionId = SessionId("simulated")
 
 
@@ -74,12 +110,37 @@ def requests_for(act: Act, number: int) -> tuple[Request, ...]:
     match act:
         case Says(text):
             return (SendUserMessage(AgentUserMessage(text, f"message-{number}")),)
+        case Steers(text, rejects):
+            message = AgentUserMessage(text, f"message-{number}")
+            return (SteerUserMessage(SteeringMessage(message, rejects)),)
+        case Withdraws(said):
+            return (WithdrawUserMessage(f"message-{said}"),)
         case Answers(approved=approved):
             choices = (True, False) if approved is None else (approved,)
             return tuple(_answer(act, number, approved=choice) for choice in choices)
+        case Cancels(turn):
+            return (CancelTurn(turn),)
+        case _:
+            assert_never(act)
+
+
+def is_open(act: Act, turns: int, raised: frozenset[str]) -> bool:
+    """Whether people can do ``act`` in a session that has begun ``turns`` turns and ``raised`` these questions."""
+    match act:
+        case Says() | Steers() | Withdraws():
+            return True
+        case Answers():
+            return act.interrupt_id in raised
+        case Cancels(turn):
+            return turns >= turn.number
         case _:
             assert_never(act)
 
 
 def _answer(act: Answers, number: int, *, approved: bool) -> ResolveInterrupt:
-    return ResolveInterrupt(act.interrupt_id, approved, request_id=f"answer-{number}")
+    return ResolveInterrupt(
+        act.interrupt_id,
+        approved,
+        edited_arguments=act.edited_arguments if approved else None,
+        request_id=f"answer-{number}",
+    )

@@ -8,9 +8,19 @@ from types import MappingProxyType
 from typing import Final
 
 from ..calls import ToolEffect
-from ..policy import AgentSessionOptions, ToolPolicy
-from .scenario import Answers, Says, Scenario
-from .scripted import Asks, Breaks, Concludes, Raises, Refuses, ScriptedRunner, ToolUse
+from ..policy import AgentSessionOptions, CompactionPolicy, ToolPolicy
+from .scenario import Answers, Cancels, Says, Scenario, Steers, Withdraws
+from .scripted import (
+    Asks,
+    Breaks,
+    Concludes,
+    Raises,
+    Refuses,
+    Returns,
+    ScriptedRunner,
+    ThoroughRunner,
+    ToolUse,
+)
 
 _SECOND: Final = timedelta(seconds=1)
 _DEADLINE: Final = timedelta(seconds=60)
@@ -31,6 +41,7 @@ _LABEL: Final = ToolUse("e", "label", '{"order":7}')
 
 THREE_TOOLS: Final = Scenario(
     name="three-tools",
+    is_timed=False,
     about="three parallel tools of different effects, two of them approved or rejected in any order",
     first_message="refund order 7",
     options=_OPTIONS,
@@ -41,6 +52,7 @@ THREE_TOOLS: Final = Scenario(
 )
 THREE_EFFECTS: Final = Scenario(
     name="three-effects",
+    is_timed=False,
     about="three parallel tools that need no approval: a read that fails, and two writes",
     first_message="tidy up",
     options=_OPTIONS,
@@ -55,23 +67,23 @@ TWO_QUESTIONS: Final = Scenario(
     first_message="refund order 7",
     options=AgentSessionOptions(tool_policies=_POLICIES, interrupt_deadline=_DEADLINE),
     runner=ScriptedRunner({"refund order 7": (Asks(_RESERVE, _REFUND), Concludes("Refunded."))}),
-    acts=(Answers("b", approved=True), Answers("c", approved=False)),
+    acts=(Answers("b", approved=True, edited_arguments='{"item":4}'), Answers("c", approved=False)),
 )
-DEADLINE: Final = Scenario(
-    name="deadline",
-    about="an answer one second before, at, and one second after its deadline, by a skewed Worker",
-    first_message="refund order 7",
-    options=AgentSessionOptions(tool_policies=_POLICIES, interrupt_deadline=_DEADLINE),
-    runner=ScriptedRunner({"refund order 7": (Asks(_REFUND), Concludes("Refunded."))}),
-    acts=(
-        Answers("c", approved=True, at=_DEADLINE - _SECOND),
-        Answers("c", approved=False, at=_DEADLINE),
-        Answers("c", approved=True, at=_DEADLINE + _SECOND),
-    ),
-    clock_skews=(-_SECOND, timedelta(0), _SECOND),
+DEADLINES: Final = tuple(
+    Scenario(
+        name=f"deadline{seconds:+d}",
+        about="an answer around its deadline, by a Worker whose clock is off by up to a second",
+        first_message="refund order 7",
+        options=AgentSessionOptions(tool_policies=_POLICIES, interrupt_deadline=_DEADLINE),
+        runner=ScriptedRunner({"refund order 7": (Asks(_REFUND), Concludes("Refunded."))}),
+        acts=(Answers("c", at=_DEADLINE + seconds * _SECOND),),
+        clock_skews=(-_SECOND, timedelta(0), _SECOND),
+    )
+    for seconds in (-1, 0, 1)
 )
 MODEL_FAILS: Final = Scenario(
     name="model-fails",
+    is_timed=False,
     about="the model is down after tools ran; the next turn must know of them",
     first_message="refund order 7",
     options=_OPTIONS,
@@ -83,6 +95,7 @@ MODEL_FAILS: Final = Scenario(
 )
 TWO_MESSAGES: Final = Scenario(
     name="two-messages",
+    is_timed=False,
     about="two users speak at once, while a turn runs and between turns",
     first_message="hello",
     options=_OPTIONS,
@@ -92,6 +105,97 @@ TWO_MESSAGES: Final = Scenario(
     acts=(Says("one"), Says("two")),
 )
 
+WITHDRAW: Final = Scenario(
+    name="withdraw",
+    about="a queued message is taken back at every point",
+    is_timed=False,
+    first_message="hello",
+    runner=ScriptedRunner(),
+    acts=(Says("one"), Says("two"), Withdraws(0)),
+)
+STEER: Final = Scenario(
+    name="steer",
+    about="a user steers at every point of a turn with a question that a person may answer",
+    is_timed=False,
+    first_message="refund order 7",
+    options=_OPTIONS,
+    runner=ScriptedRunner(
+        {
+            "refund order 7": (Asks(_LOOK_UP, _REFUND), Concludes("Refunded.")),
+            "stop that": (Concludes("Stopped."),),
+        }
+    ),
+    acts=(Steers("stop that"), Answers("c")),
+)
+STEER_AND_QUEUE: Final = Scenario(
+    name="steer-and-queue",
+    about="users steer and queue messages at once, while a turn runs and between turns",
+    is_timed=False,
+    first_message="hello",
+    options=_OPTIONS,
+    runner=ScriptedRunner({"hello": (Asks(_LOOK_UP), Concludes("Hello."))}),
+    acts=(Steers("be quick"), Steers("be kind"), Says("later")),
+)
+CANCEL: Final = Scenario(
+    name="cancel",
+    about="a person cancels at every point of a turn with a question that another may answer",
+    is_timed=False,
+    first_message="refund order 7",
+    options=_OPTIONS,
+    runner=ScriptedRunner({"refund order 7": (Asks(_LOOK_UP, _REFUND), Concludes("Refunded."))}),
+    acts=(Cancels(), Answers("c", approved=True)),
+)
+CANCEL_AND_QUEUE: Final = Scenario(
+    name="cancel-and-queue",
+    about="a turn is cancelled while a message waits whose turn uses the same tool call ID",
+    is_timed=False,
+    first_message="look",
+    options=_OPTIONS,
+    runner=ScriptedRunner(
+        {text: (Asks(_LOOK_UP), Concludes("Seen.")) for text in ("look", "again")}
+    ),
+    acts=(Cancels(), Says("again")),
+)
+CANCEL_KEEPING: Final = Scenario(
+    name="cancel-keeping-items",
+    is_timed=False,
+    about="a turn is cancelled whose finished items the runner can keep, steering included",
+    first_message="label order 7",
+    options=_OPTIONS,
+    runner=ThoroughRunner(
+        {"label order 7": (Asks(_LABEL), Asks(_LOOK_UP), Concludes("Labelled."))},
+        {"look_up": Raises()},
+    ),
+    acts=(Cancels(), Steers("and be quick")),
+)
+COMPACTION: Final = Scenario(
+    name="compaction",
+    about="earlier turns are summarised inside a turn, whose tool results no longer fit; it may be cancelled",
+    is_timed=False,
+    first_message="hello",
+    options=AgentSessionOptions(
+        tool_policies=_POLICIES,
+        compaction=CompactionPolicy(
+            context_window_tokens=1000, trigger_ratio=0.5, keep_recent_tokens=0
+        ),
+    ),
+    runner=ThoroughRunner(
+        {"next": (Asks(_LOOK_UP), Concludes("Found."))}, {"look_up": Returns("x" * 1500)}
+    ),
+    acts=(Says("next"), Cancels("turn-2")),
+)
+STALE_CLAIM: Final = Scenario(
+    name="stale-claim",
+    is_timed=False,
+    about="a single-attempt call is delivered twice, and the stale Worker claims it late",
+    first_message="tell Ada",
+    options=_OPTIONS,
+    runner=ScriptedRunner(
+        {"tell Ada": (Asks(_NOTIFY), Concludes("Told.")), "again": (Concludes("Again."),)}
+    ),
+    acts=(Cancels(), Says("again")),
+)
+
 SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
     {
         scenario.name: scenario
@@ -99,9 +203,17 @@ SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
             THREE_TOOLS,
             THREE_EFFECTS,
             TWO_QUESTIONS,
-            DEADLINE,
+            *DEADLINES,
             MODEL_FAILS,
             TWO_MESSAGES,
+            WITHDRAW,
+            STEER,
+            STEER_AND_QUEUE,
+            CANCEL,
+            CANCEL_AND_QUEUE,
+            CANCEL_KEEPING,
+            COMPACTION,
+            STALE_CLAIM,
         )
     }
 )

@@ -7,13 +7,18 @@ adapter does.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias, assert_never
 
 from attrs import field, frozen
 
-from ..calls import FinalCall
-from ..effects import DeferredToolCall, ToolCallsRequested, TurnCompleted
+from ..calls import AgentToolCall, FinalCall
+from ..effects import (
+    DeferredToolCall,
+    HistorySummarized,
+    ToolCallsRequested,
+    TurnCompleted,
+)
 from ..errors import ContractBroken
 from ..ids import ToolCallId
 from ..notes import describe_tool_call_outcome
@@ -22,8 +27,10 @@ from ..runner import (
     AgentTurnContext,
     AgentTurnOutcome,
     DeferredToolExecution,
+    SummaryRequest,
     ToolExecutionError,
     ToolExecutionResult,
+    UnfinishedTurn,
 )
 
 _USAGE: Final = AgentUsage(requests=1, input_tokens=100, output_tokens=10)
@@ -119,9 +126,8 @@ class ScriptedRunner:
         said = next(m for m in reversed(turn.messages) if m.role is MessageRole.USER)
         items: list[dict[str, Any]] = json.loads(turn.framework_run_state or "[]")
         calls_made = sum(item["role"] == "call" for item in items)
-        items += [
-            _result(record) for record in turn.tool_calls.values() if not _has_result(items, record)
-        ]
+        items = _with_results(items, turn.tool_calls.values())
+        items += [{"role": "user", "text": text} for text in turn.steering_messages]
         script = self.replies.get(said.text or "", ())
         reply = script[calls_made] if calls_made < len(script) else Concludes("Done.")
         return _outcome(_unbroken(reply, turn.attempt), items, turn)
@@ -140,6 +146,22 @@ class ScriptedRunner:
                 assert_never(unreachable)
 
 
+class ThoroughRunner(ScriptedRunner):
+    """A scripted runner that also keeps what an unfinished turn has finished, and summarises history."""
+
+    def build_unfinished_turn_messages(self, turn: UnfinishedTurn) -> tuple[FrameworkMessage, ...]:
+        items: list[dict[str, Any]] = json.loads(turn.framework_run_state)
+        return _in_order(_with_results(items, turn.tool_calls.values()))
+
+    async def summarize_history(self, request: SummaryRequest) -> HistorySummarized:
+        newest = request.messages[-1].sequence
+        before = request.previous_summary
+        return HistorySummarized(f"{before or 'Summary'}, up to message {newest}", _USAGE)
+
+    def estimate_overhead_tokens(self) -> int:
+        return 0
+
+
 def _unbroken(reply: ModelReply, attempt: int) -> Asks | Concludes:
     if not isinstance(reply, Breaks):
         return reply
@@ -153,8 +175,8 @@ def _outcome(
 ) -> AgentTurnOutcome:
     if isinstance(reply, Concludes):
         turn.events.write_text_delta(reply.text)
-        messages = (*map(_stored, _without_marks(items)), _item(MessageRole.ASSISTANT, reply.text))
-        return TurnCompleted(messages, _USAGE)
+        answer = _item(MessageRole.ASSISTANT, reply.text)
+        return TurnCompleted((*_in_order(items), answer), _USAGE)
     asked = [
         {"role": "assistant", "id": use.tool_call_id, "name": use.tool_name, "text": use.arguments}
         for use in reply.uses
@@ -174,23 +196,27 @@ def _outcome(
     )
 
 
-def _without_marks(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """``items`` in the order that providers want: each call, and its result right after it."""
+def _with_results(
+    items: list[dict[str, Any]], records: Iterable[AgentToolCall]
+) -> list[dict[str, Any]]:
+    """``items``, and the result of each final call that has none, in model order."""
+    known = {item["id"] for item in items if item["role"] == "tool"}
+    return items + [_result(each) for each in records if each.tool_call_id not in known]
+
+
+def _in_order(items: list[dict[str, Any]]) -> tuple[FrameworkMessage, ...]:
+    """``items`` as providers want them: each call, and its result right after it."""
     results = {item["id"]: item for item in items if item["role"] == "tool"}
-    return [
-        each
-        for item in items
-        if item["role"] == "assistant"
-        for each in (item, results[item["id"]])
-    ]
+    ordered: list[FrameworkMessage] = []
+    for item in items:
+        if item["role"] == "assistant":
+            ordered += [_stored(item), _stored(results[item["id"]])]
+        elif item["role"] == "user":
+            ordered.append(_item(MessageRole.USER, item["text"]))
+    return tuple(ordered)
 
 
-def _has_result(items: list[dict[str, Any]], record: object) -> bool:
-    call = getattr(record, "tool_call_id", None)
-    return any(item["role"] == "tool" and item["id"] == call for item in items)
-
-
-def _result(record: object) -> dict[str, Any]:
+def _result(record: AgentToolCall) -> dict[str, Any]:
     if not isinstance(record, FinalCall):
         raise ContractBroken(f"the model is called while a tool call is open: {record}")
     text = describe_tool_call_outcome(record)

@@ -7,229 +7,279 @@ can depend on the identity of an object. No rule and no schedule may live here.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, TypeVar, assert_never, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from attrs import fields_dict, frozen
 
 from ..calls import AgentToolCall
-from ..decision import (
-    AppendMessages,
-    AppendUserMessage,
-    ClearTurn,
-    PutToolCall,
-    SetInterrupts,
-    SetRunState,
-    SetState,
-    SetTakenRequestIds,
-    SetUsage,
-    Write,
-)
-from ..ids import SessionId
+from ..ids import ToolCallId, TurnId
 from ..layout import (
     Entry,
-    Laid,
-    lay_message,
-    lay_run_state,
-    lay_tool_call,
-    message_key,
     read_message,
     read_run_state,
+    read_shortened_tool_call,
     read_tool_call,
 )
-from ..policy import AgentSessionOptions
-from ..records import AgentInterrupt, AgentMessage, AgentState, AgentUsage
-from ..runner import AgentFrameworkRunner, user_message
-from ..wire import dump, load
-from .channels import QUEUED_USER_MESSAGES, Channels, messages_in
+from ..records import (
+    AgentInterrupt,
+    AgentInterruptResolution,
+    AgentMessage,
+    AgentState,
+    AgentUsage,
+    AgentUserMessage,
+    ApprovalRecord,
+    HistorySummary,
+    SteeringMessage,
+    TakenSteering,
+)
+from ..views import PendingSteering, PendingUserMessage
+from ..wire import load
+from .channels import (
+    INTERRUPT_RESOLUTIONS,
+    QUEUED_USER_MESSAGES,
+    STEERING_MESSAGES,
+    TOOL_CALL_RESULTS,
+    Channels,
+)
 
 V = TypeVar("V")
 Records: TypeAlias = tuple[tuple[str, str], ...]
-"""Stored text by key, sorted by key. Immutable: a snapshot is the thing itself."""
+"""Stored text by key, sorted by key. Immutable: a snapshot is a part of the thing itself."""
 
 STATE: Final = "AgentState"
 USAGE: Final = "AgentUsage"
 INTERRUPTS: Final = "PendingInterrupts"
 REQUEST_IDS: Final = "TakenRequestIds"
+CANCELLED_TURN: Final = "CancelledTurn"
 MESSAGES: Final = "AgentMessages/"
 MESSAGE_PARTS: Final = "AgentMessageParts/"
 RUN_STATE: Final = "FrameworkRunState/"
 CALLS: Final = "AgentToolCalls/"
 CALL_PARTS: Final = "AgentToolCallParts/"
+CLAIMS: Final = "ToolCallClaims/"
+TAKEN_STEERING: Final = "TakenSteering/"
+SUMMARY: Final = "HistorySummary/"
+APPROVALS: Final = "Approvals/"
+
+_KEPT: Final = 16_384
+_NOT_STORED: Final = frozenset({"session_id", "options", "overhead_tokens"})
 
 
-# --- commits -------------------------------------------------------------------------------
-
-
-@frozen
-class Edit:
-    """What one commit does to what is stored: first delete all keys of ``cleared``, then put."""
-
-    cleared: tuple[str, ...]
-    put: Mapping[str, str]
-
-    def of(self, records: Records) -> Records:
-        if not self.put and not self.cleared:
-            return records
-        kept = (
-            pair
-            for pair in records
-            if pair[0] not in self.put and not pair[0].startswith(self.cleared)
-        )
-        return tuple(sorted((*kept, *self.put.items())))
-
-
-def edit_for(writes: tuple[Write, ...], runner: AgentFrameworkRunner) -> Edit:
-    """``writes``, in their order, as one edit.
-
-    Raises:
-        ContractBroken: the runner builds no user message out of a text.
-    """
-    cleared: tuple[str, ...] = ()
-    put: dict[str, str] = {}
-    for write in writes:
-        if isinstance(write, ClearTurn):
-            cleared = (*cleared, RUN_STATE, CALLS, CALL_PARTS)
-            put = {key: text for key, text in put.items() if not key.startswith(cleared)}
-        if isinstance(write, SetRunState):
-            cleared = (*cleared, RUN_STATE)
-        put |= _texts(write, runner)
-    return Edit(cleared, put)
-
-
-def _texts(write: Write, runner: AgentFrameworkRunner) -> dict[str, str]:
-    match write:
-        case SetState(state):
-            return {STATE: _text(dump(state, AgentState))}
-        case SetUsage(usage):
-            return {USAGE: _text(dump(usage, AgentUsage))}
-        case SetInterrupts(interrupts):
-            return {INTERRUPTS: _text(dump(interrupts, tuple[AgentInterrupt, ...]))}
-        case SetTakenRequestIds(request_ids):
-            return {REQUEST_IDS: _text(dump(request_ids, tuple[str, ...]))}
-        case SetRunState(run_state):
-            return {RUN_STATE + key: part for key, part in lay_run_state(run_state).items()}
-        case PutToolCall(record):
-            return _laid(CALLS + record.tool_call_id, CALL_PARTS, lay_tool_call(record))
-        case AppendMessages(messages):
-            texts: dict[str, str] = {}
-            for message in messages:
-                texts |= _message(message)
-            return texts
-        case AppendUserMessage(sequence, turn, text):
-            return _message(user_message(runner, sequence=sequence, turn=turn, text=text))
-        case ClearTurn():
-            return {}
-        case _:
-            assert_never(write)
-
-
-def _message(message: AgentMessage) -> dict[str, str]:
-    return _laid(MESSAGES + message_key(message.sequence), MESSAGE_PARTS, lay_message(message))
-
-
-def _laid(key: str, parts: str, laid: Laid) -> dict[str, str]:
-    return {
-        key: _text(dict(laid.entry.data)),
-        **{parts + name: part for name, part in laid.parts.items()},
-    }
-
-
-def _text(data: object) -> str:
-    return json.dumps(data, sort_keys=True, separators=(",", ":"))
-
-
-# --- loads ---------------------------------------------------------------------------------
+# --- what a snapshot holds -----------------------------------------------------------------
 
 
 def snapshot_for(
     view: type[Any], call: str | None, records: Records, channels: Channels
 ) -> Records:
-    """What a Step or an RPC that reads ``view`` is given; ``call`` is the one tool call that it is about."""
-    keys, prefixes = _selection(cast("Hashable", view), call)
-    loaded = tuple(pair for pair in records if pair[0] in keys or pair[0].startswith(prefixes))
-    if "queued_message_count" in fields_dict(view):
-        count = len(messages_in(channels, QUEUED_USER_MESSAGES))
-        return (*loaded, (QUEUED_USER_MESSAGES, str(count)))
-    return loaded
+    """What a Step or an RPC that reads ``view`` is given; ``call`` is the one tool call that it is about.
+
+    Messages of Channels stand in it as their Channel and text.
+    """
+    keys, prefixes = _selection(tuple(fields_dict(view)), call)
+    loaded = [pair for pair in records if pair[0] in keys or pair[0].startswith(prefixes)]
+    for channel, messages in channels:
+        if channel in keys or channel.startswith(prefixes):
+            loaded += [(channel, message) for message in messages]
+    return tuple(loaded)
 
 
-def read_view(
-    view: type[V], snapshot: Records, session: SessionId, options: AgentSessionOptions
-) -> V:
-    """``snapshot``, which was taken for this view, as the view."""
-    names = fields_dict(cast("type[Any]", view)).keys() - {"session_id", "options"}
-    values = {name: _READERS[name](snapshot) for name in names}
+def read_view(view: type[V], snapshot: Records, **not_stored: object) -> V:
+    """``snapshot``, which was taken for this view, as the view; ``not_stored`` are fields of its own kind."""
+    names = fields_dict(cast("type[Any]", view)).keys()
+    values = {name: _FIELDS[name].read(snapshot) for name in names - _NOT_STORED}
+    if "summary" in names:
+        values["messages"] = _messages_behind_summary(snapshot)
+    given = {name: value for name, value in not_stored.items() if name in names}
     make = cast("Callable[..., V]", view)
-    return make(session_id=session, options=options, **values)
+    return make(**values, **given)
 
 
-@lru_cache(maxsize=16_384)
+# --- each field of a view, from a snapshot or from all that is stored ------------------------
+
+
+@lru_cache(_KEPT)
 def state_in(records: Records) -> AgentState | None:
-    text = _at(records, STATE)
-    return None if text is None else _loaded(text, AgentState)
+    state: AgentState | None = _one(records, STATE, AgentState)
+    return state
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(_KEPT)
 def usage_in(records: Records) -> AgentUsage:
-    text = _at(records, USAGE)
-    return AgentUsage() if text is None else _loaded(text, AgentUsage)
+    return _one(records, USAGE, AgentUsage) or AgentUsage()
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(_KEPT)
 def interrupts_in(records: Records) -> tuple[AgentInterrupt, ...]:
-    text = _at(records, INTERRUPTS)
-    return () if text is None else _loaded(text, tuple[AgentInterrupt, ...])
+    return _one(records, INTERRUPTS, tuple[AgentInterrupt, ...]) or ()
 
 
 def request_ids_in(records: Records) -> tuple[str, ...]:
-    text = _at(records, REQUEST_IDS)
-    return () if text is None else _loaded(text, tuple[str, ...])
+    return _one(records, REQUEST_IDS, tuple[str, ...]) or ()
+
+
+def cancelled_turn_in(records: Records) -> TurnId | None:
+    turn = _at(records, CANCELLED_TURN)
+    return None if turn is None else TurnId(turn)
 
 
 def run_state_in(records: Records) -> str | None:
     return read_run_state(_under(records, RUN_STATE))
 
 
-@lru_cache(maxsize=16_384)
-def messages_of(records: Records) -> tuple[AgentMessage, ...]:
+@lru_cache(_KEPT)
+def messages_in(records: Records) -> tuple[AgentMessage, ...]:
     """All stored messages in sequence order."""
     parts = _under(records, MESSAGE_PARTS)
-    if not parts:
-        return tuple(_whole_message(text) for key, text in records if key.startswith(MESSAGES))
     return tuple(
-        read_message(Entry(json.loads(text)), parts)
+        read_message(Entry(json.loads(text)), parts) if parts else _whole_message(text)
         for key, text in records
         if key.startswith(MESSAGES)
     )
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(_KEPT)
 def tool_calls_in(records: Records) -> tuple[AgentToolCall, ...]:
-    """The running turn's records, in model order."""
+    """The running turn's records in model order, shortened when their parts were not loaded."""
     parts = _under(records, CALL_PARTS)
     found = (
-        read_tool_call(Entry(json.loads(text)), parts) if parts else _whole_call(text)
+        read_tool_call(Entry(json.loads(text)), parts) if parts else _short_call(text)
         for key, text in records
         if key.startswith(CALLS)
     )
     return tuple(sorted(found, key=lambda record: record.deferral_order))
 
 
-@lru_cache(maxsize=65_536)
+def summary_in(records: Records) -> HistorySummary | None:
+    """The newest summary of earlier turns."""
+    summary: HistorySummary | None = next(reversed(_all(records, SUMMARY, HistorySummary)), None)
+    return summary
+
+
+def claims_in(records: Records) -> frozenset[ToolCallId]:
+    """The calls that a delivery has claimed."""
+    return frozenset(map(ToolCallId, _under(records, CLAIMS)))
+
+
+def taken_steering_in(records: Records) -> tuple[TakenSteering, ...]:
+    return _all(records, TAKEN_STEERING, TakenSteering)
+
+
+def approvals_in(records: Records) -> tuple[ApprovalRecord, ...]:
+    """Every decision about a tool call, oldest first."""
+    kept: tuple[ApprovalRecord, ...] = _all(records, APPROVALS, ApprovalRecord)
+    return tuple(sorted(kept, key=lambda record: (record.turn_id.number, record.decided_at)))
+
+
+def answers_in(records: Records) -> tuple[AgentInterruptResolution, ...]:
+    return _all(records, INTERRUPT_RESOLUTIONS, AgentInterruptResolution)
+
+
+def pending_steering_in(records: Records) -> tuple[PendingSteering, ...]:
+    return tuple(
+        PendingSteering(text, _loaded(text, SteeringMessage))
+        for text in _under_all(records, STEERING_MESSAGES)
+    )
+
+
+def queued_in(records: Records) -> tuple[PendingUserMessage, ...]:
+    return tuple(
+        PendingUserMessage(text, _loaded(text, AgentUserMessage))
+        for text in _under_all(records, QUEUED_USER_MESSAGES)
+    )
+
+
+def _messages_behind_summary(snapshot: Records) -> tuple[AgentMessage, ...]:
+    messages, state = messages_in(snapshot), state_in(snapshot)
+    behind = None if state is None else state.history.behind_summary(state.message_count)
+    return messages if behind is None else tuple(m for m in messages if m.sequence in behind)
+
+
+def _only_call(snapshot: Records) -> AgentToolCall | None:
+    return next(iter(tool_calls_in(snapshot)), None)
+
+
+def _only_claimant(snapshot: Records) -> str | None:
+    return next(iter(_under_all(snapshot, CLAIMS)), None)
+
+
+def _queued_count(snapshot: Records) -> int:
+    return len(_under_all(snapshot, QUEUED_USER_MESSAGES))
+
+
+@frozen
+class _Field:
+    """How a field of a view is read, and from where.
+
+    A source that ends with ``/`` or ``.`` is all keys that begin so; ``{call}`` is the call's ID.
+    The parts of tool calls come with the run state: who has the turn whole has their texts whole.
+    Claims come with the records, for whoever clears the turn.
+    """
+
+    read: Callable[[Records], object]
+    sources: tuple[str, ...]
+
+
+_FIELDS: Final[Mapping[str, _Field]] = {
+    "state": _Field(state_in, (STATE,)),
+    "cancelled_turn": _Field(cancelled_turn_in, (CANCELLED_TURN,)),
+    "usage": _Field(usage_in, (USAGE,)),
+    "interrupts": _Field(interrupts_in, (INTERRUPTS,)),
+    "taken_request_ids": _Field(request_ids_in, (REQUEST_IDS,)),
+    "messages": _Field(messages_in, (MESSAGES, MESSAGE_PARTS)),
+    "run_state": _Field(run_state_in, (RUN_STATE, CALL_PARTS)),
+    "tool_calls": _Field(tool_calls_in, (CALLS, CLAIMS)),
+    "summary": _Field(summary_in, (SUMMARY,)),
+    "claimed": _Field(claims_in, (CLAIMS,)),
+    "steering": _Field(taken_steering_in, (TAKEN_STEERING,)),
+    "pending_steering": _Field(pending_steering_in, (STEERING_MESSAGES,)),
+    "answers": _Field(answers_in, (INTERRUPT_RESOLUTIONS, TOOL_CALL_RESULTS)),
+    "record": _Field(_only_call, (f"{CALLS}{{call}}", f"{CALL_PARTS}{{call}}.")),
+    "claimant": _Field(_only_claimant, (f"{CLAIMS}{{call}}",)),
+    "approvals": _Field(approvals_in, (APPROVALS,)),
+    "queued": _Field(queued_in, (QUEUED_USER_MESSAGES,)),
+    "queued_message_count": _Field(_queued_count, (QUEUED_USER_MESSAGES,)),
+}
+
+
+@lru_cache(1_024)
+def _selection(names: tuple[str, ...], call: str | None) -> tuple[frozenset[str], tuple[str, ...]]:
+    sources = [
+        source.replace("{call}", call or "")
+        for name in names
+        if name not in _NOT_STORED
+        for source in _FIELDS[name].sources
+    ]
+    prefixes = tuple(source for source in sources if source.endswith(("/", ".")))
+    return frozenset(sources) - frozenset(prefixes), prefixes
+
+
+# --- text ----------------------------------------------------------------------------------
+
+
+@lru_cache(_KEPT)
 def _loaded(text: str, shape: Any) -> Any:
     return load(json.loads(text), shape)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(_KEPT)
 def _whole_message(text: str) -> AgentMessage:
     return read_message(Entry(json.loads(text)), {})
 
 
-@lru_cache(maxsize=65_536)
-def _whole_call(text: str) -> AgentToolCall:
-    return read_tool_call(Entry(json.loads(text)), {})
+@lru_cache(_KEPT)
+def _short_call(text: str) -> AgentToolCall:
+    return read_shortened_tool_call(Entry(json.loads(text)))
+
+
+def _one(records: Records, key: str, shape: Any) -> Any:
+    text = _at(records, key)
+    return None if text is None else _loaded(text, shape)
+
+
+def _all(records: Records, prefix: str, shape: Any) -> tuple[Any, ...]:
+    return tuple(_loaded(text, shape) for text in _under_all(records, prefix))
 
 
 def _at(records: Records, key: str) -> str | None:
@@ -240,47 +290,5 @@ def _under(records: Records, prefix: str) -> dict[str, str]:
     return {key[len(prefix) :]: text for key, text in records if key.startswith(prefix)}
 
 
-def _only_call(snapshot: Records) -> AgentToolCall | None:
-    return next(iter(tool_calls_in(snapshot)), None)
-
-
-def _queued(snapshot: Records) -> int:
-    return int(_at(snapshot, QUEUED_USER_MESSAGES) or 0)
-
-
-# One line for each field that any view has: how it is read, and from where.
-_READERS: Final[Mapping[str, Callable[[Records], object]]] = {
-    "state": state_in,
-    "usage": usage_in,
-    "interrupts": interrupts_in,
-    "taken_request_ids": request_ids_in,
-    "messages": messages_of,
-    "run_state": run_state_in,
-    "tool_calls": tool_calls_in,
-    "record": _only_call,
-    "queued_message_count": _queued,
-}
-_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "state": (STATE,),
-    "usage": (USAGE,),
-    "interrupts": (INTERRUPTS,),
-    "taken_request_ids": (REQUEST_IDS,),
-    "messages": (MESSAGES, MESSAGE_PARTS),
-    "run_state": (RUN_STATE,),
-    "tool_calls": (CALLS, CALL_PARTS),
-    "queued_message_count": (),
-}
-
-
-@lru_cache(maxsize=1_024)
-def _selection(view: Hashable, call: str | None) -> tuple[frozenset[str], tuple[str, ...]]:
-    keys: set[str] = set()
-    prefixes: list[str] = []
-    for name in fields_dict(cast("type[Any]", view)).keys() - {"session_id", "options"}:
-        if name == "record":
-            keys.add(f"{CALLS}{call}")
-            prefixes.append(f"{CALL_PARTS}{call}.")
-            continue
-        keys.update(key for key in _KEYS[name] if not key.endswith("/"))
-        prefixes += [key for key in _KEYS[name] if key.endswith("/")]
-    return frozenset(keys), tuple(prefixes)
+def _under_all(records: Records, prefix: str) -> tuple[str, ...]:
+    return tuple(text for key, text in records if key.startswith(prefix))

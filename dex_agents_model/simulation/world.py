@@ -32,6 +32,7 @@ class Phase(StrEnum):
     PLANNING_AGAIN = "wait_for backs off"
     WAITING = "waits"
     READY = "ready"
+    ASKING = "asks for its claim"
     RUNNING = "execute"
     RUNNING_AGAIN = "execute backs off"
 
@@ -43,14 +44,15 @@ class Phase(StrEnum):
 
 
 _PLANNING = frozenset({Phase.PLANNING, Phase.PLANNING_AGAIN})
-_RUNNING = frozenset({Phase.RUNNING, Phase.RUNNING_AGAIN})
+_RUNNING = frozenset({Phase.ASKING, Phase.RUNNING, Phase.RUNNING_AGAIN})
 
 
 @frozen(cache_hash=True)
 class Execution:
     """One Step execution. ``began_ms`` is when the first attempt of its method was handed out.
 
-    ``due_ms`` is when its Timer fires or its backoff ends. ``on`` is why it executes.
+    ``due_ms`` is when its Timer fires or its backoff ends. ``on`` is why it executes. ``granted`` is
+    what its claim came to; ``delivery`` tells apart those who were handed the same attempt.
     """
 
     name: str
@@ -62,13 +64,20 @@ class Execution:
     attempt: int = 1
     condition: Condition | None = None
     due_ms: int | None = None
+    granted: bool | None = None
+    delivery: int = 1
+
+    @property
+    def claimant(self) -> str:
+        return f"{self.name}#{self.delivery}"
 
 
 @frozen(cache_hash=True)
 class Call:
     """An RPC between its snapshot and its commit. ``at_ms`` is what its Worker's clock said.
 
-    ``act`` is the number of the scenario's act that it belongs to, if it belongs to one.
+    ``act`` is the number of the scenario's act that it belongs to, if it belongs to one;
+    ``claimant`` is the delivery that waits for its reply, if one does.
     """
 
     act: int | None
@@ -76,34 +85,53 @@ class Call:
     snapshot: Records
     began_ms: int
     at_ms: int
+    claimant: str | None = None
+
+
+class Started(NamedTuple):
+    """How often a tool call was started; ``is_single``: its effect allows one attempt."""
+
+    turn: TurnId
+    call: ToolCallId
+    times: int
+    is_single: bool
 
 
 @frozen(cache_hash=True)
 class Ledger:
     """What the world has promised and seen. No rule reads it: it exists for the invariants alone.
 
-    ``said`` names the user messages accepted so far, in order, of which ``taken`` began a turn.
+    ``accepted`` names every message that users had accepted; ``queued`` and ``steering`` those of
+    them that nothing has taken, in order; ``heard`` are the texts that steered the running turn.
     ``raised`` are all questions ever asked; ``answered`` the accepted answers that no Step has
-    applied; ``started`` how often each tool call of the running turn was started.
+    applied; ``started`` the calls of the running turn, and every single-attempt call.
     """
 
-    said: tuple[str, ...] = ()
-    taken: int = 0
+    accepted: frozenset[str] = frozenset()
+    queued: tuple[str, ...] = ()
+    steering: tuple[str, ...] = ()
+    heard: tuple[str, ...] = ()
     raised: frozenset[str] = frozenset()
     answered: tuple[tuple[str, bool], ...] = ()
-    started: tuple[tuple[TurnId, ToolCallId, int], ...] = ()
+    started: tuple[Started, ...] = ()
 
     def starts_of(self, turn: TurnId, call: ToolCallId) -> int:
-        return next((n for t, c, n in self.started if (t, c) == (turn, call)), 0)
+        """How often the tool of this call was started."""
+        return next((each.times for each in self.started if each[:2] == (turn, call)), 0)
 
 
 class World(NamedTuple):
-    """A session at one moment. Executions are sorted by name, so that equal moments are equal values."""
+    """A session at one moment. Executions are sorted by name, so that equal moments are equal values.
+
+    ``stale`` are deliveries that the engine has given up and whose Workers may live on, each before
+    its claim.
+    """
 
     now_ms: int
     records: Records
     channels: Channels
     executions: tuple[Execution, ...]
+    stale: tuple[Execution, ...]
     calls: tuple[Call, ...]
     acts_left: tuple[int, ...]
     faults_left: int
@@ -111,9 +139,9 @@ class World(NamedTuple):
 
 
 def name_of(step: Step) -> str:
-    """``Step(input)``: unique among live executions as long as the session is sound."""
-    values = (getattr(step, each.name) for each in fields(type(step)))
-    shown = (str(getattr(value, "text", value)) for value in values if value is not None)
+    """``Step(input)``, without what is as always: unique among live executions as long as the session is sound."""
+    values = [(each, getattr(step, each.name)) for each in fields(type(step))]
+    shown = (str(getattr(value, "text", value)) for each, value in values if value != each.default)
     return f"{type(step).__name__}({', '.join(shown)})"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import pytest
 from attrs import evolve, frozen
 
 from dex_agents_model import table
@@ -12,46 +14,77 @@ from dex_agents_model.calls import Failed, Rejected, Runnable
 from dex_agents_model.decision import (
     AppendMessages,
     AppendUserMessage,
+    ClaimCall,
     ClearTurn,
     Commit,
+    DrainChannels,
     EndBranch,
+    InterruptResolved,
     PutToolCall,
+    RecordApproval,
     RpcDecision,
+    SetCancelledTurn,
     SetInterrupts,
     SetState,
+    SetSummary,
     SetTakenRequestIds,
     SetUsage,
     StepDecision,
+    TakeSteering,
     ToolCallFinished,
     WaitDecision,
+    WithdrawQueued,
     Write,
 )
 from dex_agents_model.effects import (
     AttemptsExhausted,
+    CallModel,
     DeadlineReached,
+    Entered,
+    HistorySummarized,
     InterruptAnswered,
     ToolCallsRequested,
+    ToolRaised,
     ToolResultsArrived,
     ToolReturned,
     TurnCompleted,
+    UnfinishedTurnBuilt,
     UserSpoke,
 )
+from dex_agents_model.errors import ClaimRefused
 from dex_agents_model.events import TurnCompletedEvent, TurnEvent
-from dex_agents_model.ids import TurnId
-from dex_agents_model.records import WaitingForUserMessage
-from dex_agents_model.requests import ResolveInterrupt, SendUserMessage
+from dex_agents_model.ids import InterruptId, TurnId
+from dex_agents_model.performing import perform
+from dex_agents_model.records import (
+    AgentInterruptResolution,
+    AgentUserMessage,
+    WaitingForUserMessage,
+)
+from dex_agents_model.requests import (
+    CancelTurn,
+    ClaimToolCall,
+    ResolveInterrupt,
+    SendUserMessage,
+    SteerUserMessage,
+    WithdrawUserMessage,
+)
+from dex_agents_model.simulation import port
+from dex_agents_model.spec import Lock, Spec
 from dex_agents_model.steps import (
     AwaitToolApproval,
     AwaitUserMessage,
     CallSingleAttemptTool,
     CallTool,
+    CompactHistory,
+    RecordToolFailure,
     RecordToolOutcomeUnknown,
+    RecordTurnCancelled,
     RecordTurnFailure,
     ResumeTurn,
     RunModel,
     Step,
 )
-from dex_agents_model.waits import ForToolResults
+from dex_agents_model.waits import ForInterruptResolution, ForToolResults
 
 from .planting import (
     Plant,
@@ -167,7 +200,7 @@ def _without_call_ids(write: Write) -> Write:
     return write
 
 
-def _without_a_note(decision: StepDecision) -> StepDecision:
+def _without_user_messages(decision: StepDecision) -> StepDecision:
     notes = sum(isinstance(w, AppendUserMessage) for w in decision.commit.writes)
 
     def bend(write: Write) -> Write | None:
@@ -189,12 +222,112 @@ def _counted_twice(write: Write) -> Write:
 
 
 def _in_other_words(write: Write) -> Write:
-    return evolve(write, text="other words") if isinstance(write, AppendUserMessage) else write
+    if isinstance(write, AppendUserMessage):
+        return evolve(write, message=AgentUserMessage("other words"))
+    return write
+
+
+def _without_the_edit(
+    rule: Rule, step: Step, view: Any, on: InterruptAnswered, now: datetime
+) -> Any:
+    return rule(step, view, InterruptAnswered(evolve(on.resolution, edited_arguments=None)), now)
+
+
+# --- steering, cancelling, claims, compaction ------------------------------------------------
+
+
+def _keeping_it_in_the_channel(write: Write) -> Write:
+    return evolve(write, channel_message_ids=()) if isinstance(write, TakeSteering) else write
+
+
+def _wiping_every_question(decision: RpcDecision[bool]) -> RpcDecision[bool]:
+    return evolve(decision, writes=(*decision.writes, SetInterrupts(())))
+
+
+def _dropping(*kinds: type[Any]) -> Callable[[RpcDecision[bool]], RpcDecision[bool]]:
+    return lambda decision: evolve(
+        decision, writes=tuple(w for w in decision.writes if not isinstance(w, kinds))
+    )
+
+
+def _sparing_those_that_record(decision: RpcDecision[bool]) -> RpcDecision[bool]:
+    recording = (RecordToolFailure, RecordToolOutcomeUnknown)
+    return evolve(decision, cancel=tuple(s for s in decision.cancel if s not in recording))
+
+
+_CANCEL: Final[Any] = table.RPC_OF[CancelTurn].rule
+_CLAIM: Final[Any] = table.RPC_OF[ClaimToolCall].rule
+_WAIT_FOR_ANSWER: Final[Any] = table.SPEC_OF[AwaitToolApproval].wait
+
+
+def _cancelling_a_stale_state(request: object, view: Any, now: datetime) -> RpcDecision[bool]:
+    decision: RpcDecision[bool] = _CANCEL(request, view, now)
+    if view.state is None or not decision.cancel:
+        return decision
+    return evolve(decision, writes=(*decision.writes, SetState(view.state)))
+
+
+def _granting_anyone(request: ClaimToolCall, view: Any, now: datetime) -> RpcDecision[bool]:
+    return RpcDecision(writes=(ClaimCall(request.call, request.claimant),), reply=True)
+
+
+def _granting_whatever_ended(request: object, view: Any, now: datetime) -> RpcDecision[bool]:
+    return cast("RpcDecision[bool]", _CLAIM(request, evolve(view, cancelled_turn=None), now))
+
+
+def _steered_without_a_look(step: AwaitToolApproval, view: Any, now: datetime) -> WaitDecision:
+    """A pending steering message rejects the call, though its question was answered before."""
+    asked = view.record and InterruptId.of(step.turn, step.call)
+    if not view.pending_steering or any(i.interrupt_id == asked for i in view.interrupts):
+        return cast("WaitDecision", _WAIT_FOR_ANSWER(step, view, now))
+    no = AgentInterruptResolution(asked, False, now, "superseded", superseded=True)
+    return WaitDecision(
+        commit=Commit(publishes=(InterruptResolved(no),)), wait=ForInterruptResolution(asked)
+    )
+
+
+def _steered_and_still_asked(decision: WaitDecision) -> WaitDecision:
+    return evolve(decision, commit=evolve(decision.commit, writes=()))
+
+
+def _deaf_to_steering(step: AwaitToolApproval, view: Any, now: datetime) -> WaitDecision:
+    return cast("WaitDecision", _WAIT_FOR_ANSWER(step, evolve(view, pending_steering=()), now))
+
+
+def _over_whatever_is_cancelled(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Spec, "is_over", lambda spec, step, view: False)
+
+
+def _a_refused_claim_ends_the_branch(patch: pytest.MonkeyPatch) -> None:
+    async def forgiving(*given: Any) -> object:
+        try:
+            return await perform(*given)
+        except ClaimRefused:
+            return ToolRaised("")
+
+    patch.setattr(port, "perform", forgiving)
+    row(CallSingleAttemptTool, ToolRaised, lambda *given: StepDecision(next=EndBranch()))(patch)
+
+
+def _telling_less(rule: Rule, *given: object) -> object:
+    reaction = rule(*given)
+    if not isinstance(reaction, CallModel):
+        return reaction
+    return evolve(reaction, messages=reaction.messages[1:])
+
+
+def _cutting_a_turn(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    return tuple(
+        evolve(s, through_sequence=s.through_sequence - 1) if isinstance(s, CompactHistory) else s
+        for s in steps
+    )
 
 
 _SINGLE: Final = table.SPEC_OF[CallSingleAttemptTool].limits
 _RESULT: Final = "each call has one result"
 _ANSWER: Final = "accepted answers are applied"
+_MESSAGES: Final = "user messages are taken once in order"
+_RESTING: Final = "a resting session waits for people"
 _QUESTIONS: Final = "questions mirror the calls that wait"
 
 FAULTS: Final = (
@@ -236,13 +369,13 @@ FAULTS: Final = (
     PlantedFault(
         "an answered question expires",
         row(AwaitToolApproval, DeadlineReached, _expires_without_a_look),
-        "deadline",
+        "deadline+0",
         _ANSWER,
     ),
     PlantedFault(
         "AwaitToolApproval.execute takes no lock",
         spec(AwaitToolApproval, execute_locks=()),
-        "deadline",
+        "deadline+0",
         _ANSWER,
     ),
     PlantedFault(
@@ -266,7 +399,7 @@ FAULTS: Final = (
     PlantedFault(
         "a late answer is accepted",
         rpc(ResolveInterrupt, rule=_as_if_in_time),
-        "deadline",
+        "deadline+0",
         "late answers are refused",
     ),
     PlantedFault(
@@ -306,7 +439,7 @@ FAULTS: Final = (
         "an approved call is forgotten",
         decisions(AwaitToolApproval, InterruptAnswered, going(lambda steps: ())),
         "two-questions",
-        "a resting session waits for people",
+        _RESTING,
     ),
     # --- effects
     PlantedFault(
@@ -338,19 +471,19 @@ FAULTS: Final = (
         "a repeated message is taken twice",
         replies(SendUserMessage, _forgetting_the_request),
         "two-messages",
-        "user messages are taken once in order",
+        _MESSAGES,
     ),
     PlantedFault(
         "send_user_message takes no lock",
         rpc(SendUserMessage, locks=()),
         "two-messages",
-        "user messages are taken once in order",
+        _MESSAGES,
     ),
     PlantedFault(
         "a turn begins with other words",
         decisions(AwaitUserMessage, UserSpoke, writing(_in_other_words)),
         "two-messages",
-        "user messages are taken once in order",
+        _MESSAGES,
     ),
     PlantedFault(
         "a turn's records outlive it",
@@ -378,13 +511,13 @@ FAULTS: Final = (
     ),
     PlantedFault(
         "a failed turn leaves no note",
-        decisions(RecordTurnFailure, AttemptsExhausted, _without_a_note),
+        decisions(RecordTurnFailure, UnfinishedTurnBuilt, _without_user_messages),
         "model-fails",
-        "a failed turn tells what ran",
+        "a turn without answer tells what ran",
     ),
     PlantedFault(
         "the model's failure ends the session",
-        decisions(RecordTurnFailure, AttemptsExhausted, going(lambda steps: ())),
+        decisions(RecordTurnFailure, UnfinishedTurnBuilt, going(lambda steps: ())),
         "model-fails",
         "one control branch is live",
     ),
@@ -405,5 +538,177 @@ FAULTS: Final = (
         decisions(RunModel, ToolCallsRequested, writing(without(SetState))),
         "two-messages",
         "no rule is surprised",
+    ),
+    PlantedFault(
+        "an edited call runs with its old arguments",
+        row(AwaitToolApproval, InterruptAnswered, _without_the_edit),
+        "two-questions",
+        "approval comes before running",
+    ),
+    PlantedFault(
+        "a decision is not kept",
+        decisions(AwaitToolApproval, InterruptAnswered, writing(without(RecordApproval))),
+        "three-tools",
+        "each decision is kept once",
+    ),
+    PlantedFault(
+        "a withdrawn message stays",
+        replies(WithdrawUserMessage, _dropping(WithdrawQueued)),
+        "withdraw",
+        _MESSAGES,
+    ),
+    # --- claims
+    PlantedFault(
+        "a claim is not written",
+        replies(ClaimToolCall, _dropping(ClaimCall)),
+        "stale-claim",
+        "single attempt tools start once",
+    ),
+    PlantedFault(
+        "every claim is granted",
+        rpc(ClaimToolCall, rule=_granting_anyone),
+        "stale-claim",
+        "single attempt tools start once",
+    ),
+    PlantedFault(
+        "a claim is granted after the cancel",
+        rpc(ClaimToolCall, rule=_granting_whatever_ended),
+        "stale-claim",
+        "nothing of a cancelled turn starts",
+    ),
+    PlantedFault(
+        "claim_tool_call takes no lock",
+        rpc(ClaimToolCall, locks=()),
+        "stale-claim",
+        "nothing of a cancelled turn starts",
+    ),
+    PlantedFault(
+        "RecordToolOutcomeUnknown takes no lock",
+        spec(RecordToolOutcomeUnknown, execute_locks=()),
+        "stale-claim",
+        "a write that started is not called failed",
+    ),
+    PlantedFault(
+        "a refused claim ends its branch",
+        _a_refused_claim_ends_the_branch,
+        "stale-claim",
+        _RESTING,
+    ),
+    # --- steering
+    PlantedFault(
+        "steering stays in its Channel",
+        decisions(ResumeTurn, ToolResultsArrived, writing(_keeping_it_in_the_channel)),
+        "cancel-keeping-items",
+        _MESSAGES,
+    ),
+    PlantedFault(
+        "a cancelled turn forgets what steered it",
+        decisions(RecordTurnCancelled, UnfinishedTurnBuilt, _without_user_messages),
+        "cancel-keeping-items",
+        "steering enters history once",
+    ),
+    PlantedFault(
+        "steering rejects a call that was answered",
+        spec(AwaitToolApproval, wait=_steered_without_a_look),
+        "steer",
+        _ANSWER,
+    ),
+    PlantedFault(
+        "steering rejects a call and leaves its question",
+        waits(AwaitToolApproval, _steered_and_still_asked),
+        "steer",
+        _QUESTIONS,
+    ),
+    PlantedFault(
+        "a question raised after the steering waits",
+        spec(AwaitToolApproval, wait=_deaf_to_steering),
+        "steer",
+        _RESTING,
+    ),
+    PlantedFault(
+        "steer_user_message wipes questions that it did not see",
+        replies(SteerUserMessage, _wiping_every_question),
+        "steer",
+        _QUESTIONS,
+    ),
+    # --- cancelling
+    PlantedFault(
+        "cancel_turn locks no questions",
+        rpc(CancelTurn, locks=(Lock.STATE,)),
+        "cancel",
+        "an ended turn leaves nothing",
+    ),
+    PlantedFault(
+        "cancel_turn locks no state",
+        rpc(CancelTurn, locks=(Lock.INTERRUPTS,)),
+        "cancel",
+        "one control branch is live",
+    ),
+    PlantedFault(
+        "cancel_turn does not mark the turn",
+        replies(CancelTurn, _dropping(SetCancelledTurn)),
+        "cancel",
+        "one control branch is live",
+    ),
+    PlantedFault(
+        "cancel_turn writes the state that it read",
+        rpc(CancelTurn, rule=_cancelling_a_stale_state),
+        "cancel",
+        "one control branch is live",
+    ),
+    PlantedFault(
+        "cancel_turn leaves the questions",
+        replies(CancelTurn, _dropping(SetInterrupts)),
+        "cancel",
+        _QUESTIONS,
+    ),
+    PlantedFault(
+        "cancel_turn spares those that record results",
+        replies(CancelTurn, _sparing_those_that_record),
+        "cancel",
+        _RESULT,
+    ),
+    PlantedFault(
+        "a cancelled turn leaves its results",
+        decisions(RecordTurnCancelled, UnfinishedTurnBuilt, writing(without(DrainChannels))),
+        "cancel",
+        "an ended turn leaves nothing",
+    ),
+    PlantedFault(
+        "a cancelled turn leaves no note",
+        decisions(RecordTurnCancelled, UnfinishedTurnBuilt, _without_user_messages),
+        "stale-claim",
+        "a turn without answer tells what ran",
+    ),
+    PlantedFault(
+        "AwaitUserMessage takes no lock",
+        spec(AwaitUserMessage, execute_locks=()),
+        "cancel",
+        "one control branch is live",
+    ),
+    PlantedFault(
+        "the Steps of a turn that is over go on",
+        _over_whatever_is_cancelled,
+        "cancel",
+        "no rule is surprised",
+    ),
+    # --- compaction
+    PlantedFault(
+        "the model is not told the oldest message",
+        row(RunModel, Entered, _telling_less),
+        "compaction",
+        "the model is told everything once",
+    ),
+    PlantedFault(
+        "a summary cuts a turn in two",
+        decisions(RunModel, Entered, going(_cutting_a_turn)),
+        "compaction",
+        "a summary ends between turns",
+    ),
+    PlantedFault(
+        "a summary is not stored",
+        decisions(CompactHistory, HistorySummarized, writing(without(SetSummary))),
+        "compaction",
+        "the model is told everything once",
     ),
 )

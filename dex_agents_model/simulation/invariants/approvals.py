@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...calls import AwaitingApproval, Rejected, Runnable
-from ...decision import InterruptResolved, PutToolCall
-from ...effects import InterruptAnswered
+from attrs import evolve
+
+from ...calls import AwaitingApproval, Rejected, RequestedToolCall, Runnable
+from ...decision import InterruptResolved, PutToolCall, RecordApproval
+from ...effects import InterruptAnswered, Occurrence
 from ...requests import ResolveInterrupt
 from ..actions import Change, Committed
 from ..channels import INTERRUPT_RESOLUTIONS
 from ..scenario import since_epoch_ms
-from ..stored import interrupts_in, tool_calls_in
+from ..stored import approvals_in, cancelled_turn_in, interrupts_in, tool_calls_in
 from ..world import World
 from .checker import Invariant
 
 
 def questions_mirror_the_calls_that_wait(change: Change) -> Iterator[str]:
-    """Each call that awaits approval has its question in the list or its answer on the way, never both."""
+    """Each call that awaits approval has its question in the list or its answer on the way, never both.
+
+    A cancelled turn asks nothing any more.
+    """
     if not isinstance(change.cause, Committed):
         return
     world = change.after
+    cancelled = cancelled_turn_in(world.records)
     listed = [each.interrupt_id for each in interrupts_in(world.records)]
     waiting = {
         record.interrupt_id
         for record in tool_calls_in(world.records)
-        if isinstance(record, AwaitingApproval)
+        if isinstance(record, AwaitingApproval) and record.turn_id != cancelled
     }
     for interrupt_id in listed:
         if listed.count(interrupt_id) > 1 or interrupt_id not in waiting:
@@ -38,11 +44,12 @@ def questions_mirror_the_calls_that_wait(change: Change) -> Iterator[str]:
 
 
 def approval_comes_before_running(change: Change) -> Iterator[str]:
-    """A call that needs approval becomes runnable by an accepted approval alone, and unchanged."""
-    if not isinstance(change.cause, Committed):
+    """A call that needs approval becomes runnable by an accepted approval alone, as it was shown or edited."""
+    cause = change.cause
+    if not isinstance(cause, Committed):
         return
     before = {each.tool_call_id: each for each in tool_calls_in(change.before.records)}
-    for write in change.cause.decided.writes:
+    for write in cause.decided.writes:
         if not isinstance(write, PutToolCall) or not isinstance(write.record, Runnable):
             continue
         record = write.record
@@ -52,8 +59,28 @@ def approval_comes_before_running(change: Change) -> Iterator[str]:
         elif isinstance(known, AwaitingApproval):
             if (known.interrupt_id, True) not in change.before.ledger.answered:
                 yield f"{record.tool_call_id} becomes runnable, and nobody approved it"
-            if record.call != known.call:
-                yield f"{record.tool_call_id} becomes runnable as another call than the one shown"
+            if record.call != _as_answered(known, cause.on):
+                yield f"{record.tool_call_id} becomes runnable as another call than the one approved"
+
+
+def each_decision_is_kept_once(change: Change) -> Iterator[str]:
+    """A call that stops waiting for approval leaves one record of who decided what."""
+    cause = change.cause
+    if not isinstance(cause, Committed):
+        return
+    kept = [w.record for w in cause.decided.writes if isinstance(w, RecordApproval)]
+    known = {each.interrupt_id for each in approvals_in(change.before.records)}
+    for approval in kept:
+        if approval.interrupt_id in known:
+            yield f"the decision about {approval.interrupt_id} is replaced"
+    after = {each.tool_call_id: each for each in tool_calls_in(change.after.records)}
+    for record in tool_calls_in(change.before.records):
+        if not isinstance(record, AwaitingApproval):
+            continue
+        still_waits = isinstance(after.get(record.tool_call_id), AwaitingApproval)
+        times = [each.interrupt_id for each in kept].count(record.interrupt_id)
+        if times != (not still_waits):
+            yield f"{record.interrupt_id} leaves {times} records of how it was decided"
 
 
 def accepted_answers_are_applied(change: Change) -> Iterator[str]:
@@ -106,3 +133,10 @@ def _answers_on_the_way(world: World) -> list[str]:
         if isinstance(each.on, InterruptAnswered)
     ]
     return sent + taken
+
+
+def _as_answered(known: AwaitingApproval, on: Occurrence | None) -> RequestedToolCall:
+    edited = on.resolution.edited_arguments if isinstance(on, InterruptAnswered) else None
+    if edited is None:
+        return known.call
+    return evolve(known.call, arguments=edited, arguments_edited=True)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, get_args
 
 from ...calls import Failed, FinalCall
 from ...decision import PutToolCall, ToolCallFinished
-from ...effects import AttemptsExhausted
+from ...effects import AttemptsExhausted, BuildUnfinishedTurn
 from ...policy import EFFECT_RULES
-from ...steps import CallStep, RunModel
+from ...steps import CallStep, RecordTurnCancelled, RunModel
 from ..actions import AttemptFailed, Change, Committed, Ran
 from ..channels import results_in
-from ..stored import tool_calls_in
+from ..stored import cancelled_turn_in, state_in, tool_calls_in
+from ..world import Execution, World
 from .checker import Invariant
-
-_CALL_STEPS: Final = get_args(CallStep)
 
 
 def no_rule_is_surprised(change: Change) -> Iterator[str]:
@@ -31,12 +29,27 @@ def no_rule_is_surprised(change: Change) -> Iterator[str]:
 
 
 def one_control_branch_is_live(change: Change) -> Iterator[str]:
-    """Exactly one Step execution drives the session; all others belong to tool calls."""
+    """Exactly one Step execution drives the session.
+
+    Others belong to tool calls, or to a turn that is over for them: they will end their branch.
+    """
     control = [
-        each.name for each in change.after.executions if not isinstance(each.step, _CALL_STEPS)
+        each.name
+        for each in change.after.executions
+        if not isinstance(each.step, CallStep) and not _is_over(each, change.after)
     ]
     if len(control) != 1:
         yield f"{len(control)} control branches are live: {', '.join(control) or 'none'}"
+
+
+def nothing_of_a_cancelled_turn_starts(change: Change) -> Iterator[str]:
+    """Once a cancel is durable, no model call and no tool of its turn is handed out or claimed."""
+    cause = change.cause
+    if not isinstance(cause, Ran) or cancelled_turn_in(change.before.records) != cause.by.turn:
+        return
+    for effect in cause.attempt.ran:
+        if not isinstance(effect, BuildUnfinishedTurn):
+            yield f"{type(effect).__name__} of {effect.turn} starts after the turn was cancelled"
 
 
 def each_call_has_one_result(change: Change) -> Iterator[str]:
@@ -113,3 +126,16 @@ def single_attempt_tools_start_once(*, even_if_redelivered: bool = True) -> Inva
                 yield f"{record.tool_call_id} is {record.effect} and starts {count} times"
 
     return single_attempt_tools_start_once
+
+
+def _is_over(execution: Execution, world: World) -> bool:
+    """Whether the turn of ``execution`` is over, as it sees or will see it."""
+    turn = getattr(execution.step, "turn", None)
+    if turn is None:
+        return False
+    seen = world.records if execution.snapshot is None else execution.snapshot
+    state = state_in(seen)
+    if state is None or state.active_turn_id != turn:
+        return True
+    is_cancelled = cancelled_turn_in(seen) == turn
+    return is_cancelled and not isinstance(execution.step, RecordTurnCancelled)

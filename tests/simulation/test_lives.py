@@ -1,0 +1,51 @@
+"""Random lives: they keep every promise, they are what their seed makes them, and they find planted faults."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from dex_agents_model.decision import ClearTurn
+from dex_agents_model.effects import InterruptAnswered, TurnCompleted
+from dex_agents_model.requests import SendUserMessage
+from dex_agents_model.simulation import simulate
+from dex_agents_model.simulation.report import lines_of_life
+from dex_agents_model.steps import AwaitToolApproval, RunModel
+
+from .planting import Plant, decisions, going, rpc, spec, without, writing
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_simulate__keeps_every_promise(seed: int) -> None:
+    life = simulate(seed)
+
+    counts = f"{life.turns} turns, {life.actions} actions, {life.faults} faults"
+    assert list(lines_of_life(life)) == [f"seed {seed}: {counts}, every promise kept"]
+    assert life.turns > 10
+
+
+def test_simulate__is_what_its_seed_makes_it() -> None:
+    assert simulate(7) == simulate(7)
+    assert simulate(7) != evolve(simulate(8), seed=7)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        decisions(RunModel, TurnCompleted, writing(without(ClearTurn))),
+        decisions(AwaitToolApproval, InterruptAnswered, going(lambda steps: ())),
+        spec(AwaitToolApproval, execute_locks=()),
+        rpc(SendUserMessage, locks=()),
+    ],
+    ids=["records-outlive-their-turn", "approved-calls-are-forgotten", "no-lock", "no-rpc-lock"],
+)
+def test_simulate__finds_a_planted_fault(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+
+    lives = [simulate(seed) for seed in range(30)]
+
+    broken = [life for life in lives if life.broken]
+    assert broken
+    assert list(lines_of_life(broken[0]))[-1] == (
+        f"  again: python -m dex_agents_model.simulation live {broken[0].seed}"
+    )
