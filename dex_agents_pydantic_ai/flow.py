@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 
 from dex_agents_dex import AgentSessionFlow
 from dex_agents_model import AgentSessionOptions, ToolEffect, ToolPolicy
+from dex_agents_model.policy import CompactionPolicy
 
 from .runner import AgentModel, DepsFactory, DepsT, OutputT, PydanticAIRunner
 from .tool_names import refuse_unknown_tools
@@ -19,6 +20,7 @@ from .tool_names import refuse_unknown_tools
 class SessionLimits(TypedDict, total=False):
     """The limits of AgentSessionOptions, with its defaults."""
 
+    compaction: CompactionPolicy | None
     interrupt_deadline: timedelta | None
     max_model_calls_per_turn: int
     max_tool_output_bytes: int
@@ -36,13 +38,14 @@ def pydantic_ai_session_flow(
     default_tool_effect: ToolEffect = ToolEffect.UNCLASSIFIED,
     deps_factory: DepsFactory[DepsT] | None = None,
     model: AgentModel | None = None,
+    summary_model: AgentModel | None = None,
     allow_missing_tools: bool = False,
     **limits: Unpack[SessionLimits],
 ) -> AgentSessionFlow:
     """The Flow that runs sessions of ``agent``, which is not changed.
 
     ``tool_policies`` go by the name that the model calls, with any prefix of a toolset. See
-    `PydanticAIRunner` for ``deps_factory`` and ``model``, and `AgentSessionOptions` for the limits.
+    `PydanticAIRunner` for ``deps_factory`` and the models, and `AgentSessionOptions` for the limits.
 
     Raises:
         ValueError: the agent cannot work in a session, or a policy names a tool that it lacks.
@@ -51,6 +54,7 @@ def pydantic_ai_session_flow(
         agent,
         deps_factory=deps_factory,
         model=model,
+        summary_model=summary_model,
         allow_missing_tools=allow_missing_tools,
     )
     policies = tool_policies or {}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from attrs import frozen
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -61,8 +61,6 @@ class RunState:
 
 
 class _RunStateJson(TypedDict):
-    __pydantic_config__ = ConfigDict(val_json_bytes="base64")  # type: ignore[misc]  # pydantic reads it
-
     messages: list[ModelMessage]
     calls: list[str]
 

@@ -23,13 +23,11 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import KnownModelName, Model
 from pydantic_ai.output import OutputSpec
 from pydantic_ai.tools import ToolDefinition
-from pydantic_ai.usage import RunUsage
 
 from dex_agents_model import (
     AgentMessage,
     AgentTurnContext,
     AgentTurnOutcome,
-    AgentUsage,
     DeferredToolCall,
     MessageRole,
     ToolCallsRequested,
@@ -39,10 +37,12 @@ from dex_agents_model import (
 from dex_agents_model.text import clean_text
 
 from . import private
+from .compaction import summary_message
 from .deferral import ModelStepCapability, effect_hint
 from .errors import ModelStepFailed, describe
 from .history import RunState, earlier_turns, tool_calls_of, turn_to_stored, user_prompt
-from .resume import deferred_results
+from .resume import deferred_results, shown_to_model, with_full_results
+from .usage import usage_of
 
 # One of its own: under its default ID this copy would replace the agent's own.
 _REINJECT_ID: Final = "dex_reinject_system_prompt"
@@ -70,10 +70,14 @@ class ModelStep:
         results = None
         if turn.framework_run_state is not None:
             state = RunState.from_json(turn.framework_run_state)
-            results = deferred_results(state, turn.tool_calls)
+            results = deferred_results(state, turn.tool_calls, turn.shortened_results)
         prompt = _said_meanwhile(turn) if state else user_prompt(user_message)
         before = () if state is None else state.messages
-        history = [*earlier_turns(turn.messages[:-1]), *before]
+        history = [
+            *([] if turn.summary is None else [summary_message(turn.summary)]),
+            *earlier_turns(turn.messages[:-1]),
+            *shown_to_model(before, turn.shortened_results),
+        ]
         try:
             result = await self.agent.run(
                 prompt,
@@ -90,7 +94,7 @@ class ModelStep:
             raise
         except Exception as error:
             raise ModelStepFailed(f"the model call failed: {describe(error)}") from error
-        new = result.new_messages()
+        new = with_full_results(result.new_messages(), turn.tool_calls, turn.shortened_results)
         output = result.output
         calls = output.calls if isinstance(output, DeferredToolRequests) else []
         resumed = state.call_ids if state else ()
@@ -113,18 +117,6 @@ def _output_type(agent: AbstractAgent[Any, Any]) -> Any:
         return None
     widened: OutputSpec[Any] = [agent.output_type, DeferredToolRequests]
     return widened
-
-
-def usage_of(usage: RunUsage) -> AgentUsage:
-    """What one run used."""
-    return AgentUsage(
-        requests=usage.requests,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        reasoning_tokens=usage.output_reasoning_tokens,
-    )
 
 
 def _message_of_user(turn: AgentTurnContext) -> AgentMessage:

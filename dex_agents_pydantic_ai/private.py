@@ -45,6 +45,13 @@ def has_output_validators(agent: AbstractAgent[Any, Any]) -> bool:
     return bool(innermost(agent)._output_validators)
 
 
+def static_prompts(agent: AbstractAgent[Any, Any]) -> list[str]:
+    """The system prompts and instructions of the agent that are plain text, known without a run."""
+    inner = innermost(agent)
+    instructions = (sourced.instruction for sourced in inner._instructions)
+    return [*inner._system_prompts, *(text for text in instructions if isinstance(text, str))]
+
+
 def answers_deferred_calls(hooks: Hooks[Any]) -> bool:
     """Whether a function that answers deferred tool calls is among these hooks."""
     return bool(hooks._get("handle_deferred_tool_calls"))
@@ -61,7 +68,7 @@ def hides_unfinished_work(error: ModelRetry) -> bool:
     That is a tool's own ``timeout``, or an MCP request without an answer. A tool that raises a
     ModelRetry of its own, even about a timeout, is not meant.
     """
-    if isinstance(error.__context__, TimeoutError) and error.__suppress_context__:
+    if isinstance(error.__context__, TimeoutError):
         return _OWN_TIMEOUT.fullmatch(error.message) is not None
     return any(_is_unanswered_mcp_request(cause) for cause in _leaves(error.__cause__))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pydantic_ai import DeferredToolResults, ToolDenied, ToolReturn
 from pydantic_ai.exceptions import ToolFailed
@@ -11,6 +12,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ToolCallPart, ToolR
 
 from dex_agents_model import AgentToolCall, ToolCallId, describe_tool_call_outcome
 from dex_agents_model.calls import FinalCall, Rejected, Succeeded
+from dex_agents_model.notes import shorten_result
 
 from .cleaning import clean_json
 from .errors import ModelStepFailed
@@ -18,9 +20,13 @@ from .history import RunState, tool_calls_of
 
 
 def deferred_results(
-    state: RunState, records: Mapping[ToolCallId, AgentToolCall]
+    state: RunState,
+    records: Mapping[ToolCallId, AgentToolCall],
+    shortened: frozenset[ToolCallId],
 ) -> DeferredToolResults:
     """One result for each call that waits in ``state``, to go on with the turn.
+
+    Of the ``shortened`` ones only the start.
 
     Raises:
         ModelStepFailed: a call has no final record.
@@ -33,11 +39,70 @@ def deferred_results(
                 results.approvals[part.tool_call_id] = ToolDenied(
                     describe_tool_call_outcome(record)
                 )
+            case Succeeded() if _is_among(part, shortened):
+                results.calls[part.tool_call_id] = ToolReturn(
+                    shorten_result(describe_tool_call_outcome(record))
+                )
             case Succeeded():
                 results.calls[part.tool_call_id] = ToolReturn(_content(part, record))
             case _:
                 results.calls[part.tool_call_id] = ToolFailed(describe_tool_call_outcome(record))
     return results
+
+
+def shown_to_model(
+    messages: Sequence[ModelMessage], shortened: frozenset[ToolCallId]
+) -> list[ModelMessage]:
+    """The messages with only the start of the ``shortened`` results."""
+
+    def shown(part: ToolReturnPart) -> ToolReturnPart:
+        return replace(part, content=shorten_result(part.model_response_str(wrap_if_error=False)))
+
+    return _with_results(messages, shortened, shown)
+
+
+def with_full_results(
+    messages: Sequence[ModelMessage],
+    records: Mapping[ToolCallId, AgentToolCall],
+    shortened: frozenset[ToolCallId],
+) -> list[ModelMessage]:
+    """The messages of a run that was shown ``shortened`` results, as they are to be kept: in full."""
+
+    def full(part: ToolReturnPart) -> ToolReturnPart:
+        record = records[ToolCallId(part.tool_call_id)]
+        if not isinstance(record, Succeeded):
+            return part
+        return replace(part, content=describe_tool_call_outcome(record))
+
+    return _with_results(messages, shortened, full)
+
+
+def _with_results(
+    messages: Sequence[ModelMessage],
+    call_ids: frozenset[ToolCallId],
+    changed: Callable[[ToolReturnPart], ToolReturnPart],
+) -> list[ModelMessage]:
+    if not call_ids:
+        return list(messages)
+    return [
+        replace(
+            message,
+            parts=[
+                changed(part)
+                if isinstance(part, ToolReturnPart) and _is_among(part, call_ids)
+                else part
+                for part in message.parts
+            ],
+        )
+        if isinstance(message, ModelRequest)
+        else message
+        for message in messages
+    ]
+
+
+def _is_among(part: ToolCallPart | ToolReturnPart, call_ids: frozenset[ToolCallId]) -> bool:
+    """Typed results, such as those of a tool search, are never shortened: they reveal tools."""
+    return part.tool_kind is None and part.tool_call_id in call_ids
 
 
 def answered_messages(

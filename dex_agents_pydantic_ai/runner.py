@@ -22,9 +22,10 @@ from dex_agents_model import (
     SessionId,
     ToolExecutionResult,
 )
-from dex_agents_model.runner import UnfinishedTurn
+from dex_agents_model.effects import HistorySummarized
+from dex_agents_model.runner import SummaryRequest, UnfinishedTurn
 
-from . import history
+from . import compaction, history
 from .deferral import ModelStepCapability
 from .errors import ModelStepFailed, ToolStepFailed, describe
 from .model_step import ModelStep
@@ -52,6 +53,7 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         deps_factory: Builds the agent's dependencies from the session ID. Called before every model
             call and every tool call, so often in one session, in parallel, and again after a crash.
         model: Used in place of the agent's own.
+        summary_model: Summarises earlier turns; the model of the turns does when it is left out.
         allow_missing_tools: Whether a tool policy may name a tool that the agent does not list.
 
     Raises:
@@ -64,12 +66,14 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         *,
         deps_factory: DepsFactory[DepsT] | None = None,
         model: AgentModel | None = None,
+        summary_model: AgentModel | None = None,
         allow_missing_tools: bool = False,
     ) -> None:
         refuse_unsuitable(agent)
         self._agent = agent
         self._deps_factory = deps_factory
         self._model = model
+        self._summary_model = summary_model
         self._warns_of_missing_tools = not allow_missing_tools
 
     def build_user_message(self, text: str) -> FrameworkMessage:
@@ -109,6 +113,14 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
             return history.turn_to_stored(answered_messages(state, turn.tool_calls))
         except ModelStepFailed:
             return None
+
+    async def summarize_history(self, request: SummaryRequest) -> HistorySummarized:
+        """A summary in plain words, made without the agent's instructions and tools."""
+        model = self._summary_model or self._model or self._agent.model
+        return await compaction.summarize(model, request)
+
+    def estimate_overhead_tokens(self) -> int:
+        return compaction.estimate_overhead_tokens(self._agent)
 
     async def _deps(self, session: SessionId) -> DepsT:
         if self._deps_factory is None:

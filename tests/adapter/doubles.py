@@ -171,6 +171,8 @@ class Session:
     turn: TurnId = TurnId.of(1)
     events: RecordingEvents = field(factory=RecordingEvents)
     steering: tuple[str, ...] = ()
+    summary: str | None = None
+    shortened: frozenset[ToolCallId] = frozenset()
     _turns: itertools.count[int] = field(factory=lambda: itertools.count(1))
 
     def speak(self, text: str) -> None:
@@ -216,6 +218,8 @@ class Session:
             framework_run_state=self.run_state,
             tool_calls=self.records,
             steering_messages=self.steering,
+            summary=self.summary,
+            shortened_results=self.shortened,
             options=self.options,
             events=self.events,
             heartbeat=heartbeat,

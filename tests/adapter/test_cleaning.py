@@ -113,6 +113,7 @@ def test_to_stored__replaces_a_signature_that_has_no_bytes() -> None:
         ModelRequest([UserPromptPart(BAD)], instructions=BAD),
         ModelRequest([ToolReturnPart("f", {BAD: [BAD]}, "a")]),
         ModelResponse([TextPart(BAD)]),
+        ModelResponse([TextPart("a\x00b")]),
     ],
 )
 def test_to_stored__never_fails_on_text(message: ModelMessage) -> None:

@@ -9,6 +9,7 @@ from pydantic_ai import Agent
 
 from dex_agents_dex import AgentSessionFlow
 from dex_agents_model import AgentSessionOptions, ToolEffect, ToolPolicy
+from dex_agents_model.policy import CompactionPolicy
 from dex_agents_pydantic_ai import pydantic_ai_session_flow
 
 
@@ -30,6 +31,7 @@ def test_session_flow__passes_every_option_on() -> None:
         flow_type="OrderAgent",
         tool_policies={"find": ToolPolicy(ToolEffect.READ)},
         default_tool_effect=ToolEffect.IDEMPOTENT_WRITE,
+        compaction=CompactionPolicy(context_window_tokens=1000),
         interrupt_deadline=timedelta(hours=1),
         max_model_calls_per_turn=7,
         max_tool_output_bytes=1000,
@@ -42,6 +44,7 @@ def test_session_flow__passes_every_option_on() -> None:
     assert flow.options == AgentSessionOptions(
         tool_policies={"find": ToolPolicy(ToolEffect.READ)},
         default_tool_effect=ToolEffect.IDEMPOTENT_WRITE,
+        compaction=CompactionPolicy(context_window_tokens=1000),
         interrupt_deadline=timedelta(hours=1),
         max_model_calls_per_turn=7,
         max_tool_output_bytes=1000,

@@ -197,7 +197,8 @@ def test_earlier_turns__lets_only_an_opening_request_stand_for_the_user_message(
 # --- the run state ---------------------------------------------------------------------------
 
 
-def test_run_state__survives_the_way_through_json() -> None:
+@pytest.mark.parametrize("signature", ["sig==", "sig\x00=="], ids=["plain", "odd"])
+def test_run_state__survives_the_way_through_json(signature: str) -> None:
     state = RunState(
         messages=(
             ModelRequest(
@@ -208,9 +209,17 @@ def test_run_state__survives_the_way_through_json() -> None:
                 ],
                 timestamp=NOON,
             ),
+            ModelRequest(
+                [
+                    ToolReturnPart(
+                        "f", ["x", BinaryContent(b"\xfe\xff", media_type="application/pdf")], "z"
+                    )
+                ],
+                timestamp=NOON,
+            ),
             ModelResponse(
                 [
-                    ThinkingPart("hm", signature="sig\x00==", provider_name="p"),
+                    ThinkingPart("hm", signature=signature, provider_name="p"),
                     ToolCallPart("f", '{"x": 1}', "a"),
                 ],
                 timestamp=NOON,

@@ -44,7 +44,7 @@ from dex_agents_model import (
 )
 from dex_agents_pydantic_ai import PydanticAIRunner
 from dex_agents_pydantic_ai.errors import ModelStepFailed
-from dex_agents_pydantic_ai.model_step import usage_of
+from dex_agents_pydantic_ai.usage import usage_of
 
 from .doubles import (
     RecordingEvents,

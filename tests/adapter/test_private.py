@@ -65,6 +65,14 @@ def test_innermost__refuses_another_kind_of_agent() -> None:
         private.innermost(object())  # type: ignore[arg-type]  # what a caller without types may do
 
 
+def test_static_prompts__are_the_plain_texts_of_the_agent() -> None:
+    agent = Agent(system_prompt=["SYS", "TEM"], instructions=["INS", lambda ctx: "DYNAMIC"])
+    agent.instructions(lambda: "LATER")
+
+    assert private.static_prompts(agent) == ["SYS", "TEM", "INS"]
+    assert private.static_prompts(WrapperAgent(agent)) == ["SYS", "TEM", "INS"]
+
+
 async def answer(
     ctx: RunContext[Any], *, requests: DeferredToolRequests
 ) -> DeferredToolResults | None:
@@ -158,7 +166,6 @@ def test_hides_unfinished_work__leaves_a_tools_own_words_alone() -> None:
     assert private.hides_unfinished_work(own) is False
 
     own.__context__ = TimeoutError()
-    own.__suppress_context__ = True
     own.message = "Timed out after 5 seconds. Ask for less."
     assert private.hides_unfinished_work(own) is False
 

@@ -525,27 +525,49 @@ async def test_tool_step__respects_a_hook_that_turns_an_error_into_a_result() ->
 
     @agent.tool_plain
     def tool(word: str) -> str:
+        if word == "7":
+            return str(TypeAdapter(list[str]).validate_python(word))
         raise LookupError(word)
 
     assert await run(agent, "tool", '{"word":"lost"}') == "recovered from lost"
+    assert "recovered from 1 validation error" in await run(agent, "tool", '{"word":"7"}')
     with pytest.raises(ToolExecutionError, match="ask again"):
         await run(agent, "tool", '{"word":"retry"}')
 
 
 async def test_tool_step__passes_on_a_cancellation_from_outside() -> None:
     inside = asyncio.Event()
+    errors: list[Exception] = []
 
+    @dataclass
+    class Watches(AbstractCapability[Any]):
+        async def on_tool_execute_error(
+            self,
+            ctx: RunContext[Any],
+            *,
+            call: ToolCallPart,
+            tool_def: ToolDefinition,
+            args: Any,
+            error: Exception,
+        ) -> Any:
+            errors.append(error)
+            return "recovered"
+
+    agent = Agent(capabilities=[Watches()])
+
+    @agent.tool
     async def tool(ctx: RunContext[object]) -> str:
         inside.set()
         await stuck()
         return "late"
 
-    running = asyncio.create_task(run(agent_with(tool), "tool"))
+    running = asyncio.create_task(run(agent, "tool"))
     await asyncio.wait_for(inside.wait(), LONG)
     running.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await running
+    assert errors == []
 
 
 async def test_tool_step__times_out_a_sync_tool_that_goes_on_running() -> None:
