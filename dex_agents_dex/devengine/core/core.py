@@ -1,7 +1,8 @@
 """The engine's core: every command that may change a run, and the runs themselves.
 
 A command takes a `Transaction`, changes memory at once and fills the transaction; the caller makes
-its rows durable, in the order of the commands, before anything it did becomes visible outside.
+its rows durable, in the order of the commands, before anything it did becomes visible outside. A
+command that breaks off half-way raises `BrokenRun`.
 """
 
 from __future__ import annotations
@@ -12,24 +13,15 @@ from attrs import Factory, define
 from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core import closing, rows, starting
+from dex_agents_dex.devengine.core.broken import whole
 from dex_agents_dex.devengine.core.closing import close_flow
-from dex_agents_dex.devengine.core.errors import (
-    CANCELLED_STATUS,
-    UNAVAILABLE_STATUS,
-    MalformedResult,
-)
+from dex_agents_dex.devengine.core.errors import UNAVAILABLE_STATUS
+from dex_agents_dex.devengine.core.finishing import finish_rpc, finish_step
 from dex_agents_dex.devengine.core.inspection import skip_timer
 from dex_agents_dex.devengine.core.recovery import resume
-from dex_agents_dex.devengine.core.results import apply_execute, apply_wait_for
-from dex_agents_dex.devengine.core.rpcs import (
-    apply_rpc,
-    fail_rpc,
-    hand_out_rpc,
-    offer_rpc,
-    open_rpc,
-)
+from dex_agents_dex.devengine.core.rpcs import fail_rpc, hand_out_rpc, offer_rpc, open_rpc
 from dex_agents_dex.devengine.core.settling import settle
-from dex_agents_dex.devengine.core.state import Offer, Phase, RpcCall, Run, StepExecution
+from dex_agents_dex.devengine.core.state import Offer, RpcCall, Run, StepExecution
 from dex_agents_dex.devengine.core.steps import (
     engine_error,
     fail_attempt,
@@ -40,8 +32,6 @@ from dex_agents_dex.devengine.core.timeouts import (
     fire_flow_timer,
     fire_rpc_timer,
     fire_step_timer,
-    method_deadline_error,
-    rpc_timeout,
 )
 from dex_agents_dex.devengine.core.transaction import TimerKey, TimerKind, Transaction
 from dex_agents_dex.devengine.core.validation import require_startable
@@ -83,8 +73,23 @@ class Core:
 
     def resume(self, tx: Transaction, run: Run) -> None:
         """Take up a run that was read from the store."""
-        resume(tx, run)
-        self._drop_cancelled(tx)
+        with whole(run):
+            resume(tx, run)
+            self._drop_cancelled(tx)
+
+    def expel(self, run: Run) -> tuple[RpcCall, ...]:
+        """Take a broken run out of memory, with all that is under way; its RPCs are returned."""
+        for step in run.steps.values():
+            self._tasks.pop(step.task_id, None)
+            if step.offer is not None:
+                step.offer.is_open = False
+        for call in run.rpcs:
+            self._tasks.pop(call.task_id, None)
+            if call.offer is not None:
+                call.offer.is_open = False
+        if self.runs.get(run.key) is run:
+            self.forget_run(run)
+        return tuple(run.rpcs)
 
     # --- clients ------------------------------------------------------------------------------
 
@@ -99,23 +104,28 @@ class Core:
             if not starting.allows_new_run(policy, previous):
                 raise starting.already_started(previous)
             if previous.is_running:
-                close_flow(tx, previous, pb.FLOW_STATUS_TERMINATED)
+                with whole(previous):
+                    close_flow(tx, previous, pb.FLOW_STATUS_TERMINATED)
         run = starting.start_run(tx, self.next_run_key, request)
         self.next_run_key += 1
         self.add_run(run, is_latest=True)
-        self._settle(tx, run)
+        with whole(run):
+            self._settle(tx, run)
         return run
 
     def stop_flow(self, tx: Transaction, run: Run, request: pb.StopFlowRequest) -> None:
-        closing.stop_flow(tx, run, request)
-        self._settle(tx, run)
+        with whole(run):
+            closing.stop_flow(tx, run, request)
+            self._settle(tx, run)
 
     def open_rpc(self, tx: Transaction, run: Run, request: pb.InvokeRPCRequest) -> RpcCall:
-        return open_rpc(tx, run, request)
+        with whole(run):
+            return open_rpc(tx, run, request)
 
     def skip_timer(self, tx: Transaction, run: Run, request: pb.SkipTimerRequest) -> None:
-        skip_timer(tx, run, request)
-        self._settle(tx, run)
+        with whole(run):
+            skip_timer(tx, run, request)
+            self._settle(tx, run)
 
     def declare_indexes(self, tx: Transaction, request: pb.SyncAttributeIndexRequest) -> None:
         for name, kind in request.attribute_indexes.items():
@@ -165,11 +175,12 @@ class Core:
             return
         run, subject = entry
         run.sticky_worker = worker_id
-        if isinstance(subject, RpcCall):
-            _finish_rpc(tx, run, subject, frame)
-        else:
-            _finish_step(tx, run, subject, frame)
-        self._settle(tx, run)
+        with whole(run):
+            if isinstance(subject, RpcCall):
+                finish_rpc(tx, run, subject, frame)
+            else:
+                finish_step(tx, run, subject, frame)
+            self._settle(tx, run)
 
     def take_back(self, tx: Transaction, task_id: str) -> None:
         """A task that surely never started goes to another Worker, as the same attempt."""
@@ -177,10 +188,11 @@ class Core:
         if entry is None:
             return
         run, subject = entry
-        if isinstance(subject, RpcCall):
-            offer_rpc(tx, run, subject)
-        else:
-            take_back(tx, run, subject)
+        with whole(run):
+            if isinstance(subject, RpcCall):
+                offer_rpc(tx, run, subject)
+            else:
+                take_back(tx, run, subject)
 
     def cut(self, tx: Transaction, task_id: str, worker_id: str, *, has_frames: bool) -> None:
         """The Worker of a task vanished."""
@@ -196,11 +208,12 @@ class Core:
         del self._tasks[task_id]
         detail = f"Worker {worker_id!r} disconnected while it ran {_name(subject)}"
         error = engine_error("WorkerDisconnected", detail, UNAVAILABLE_STATUS)
-        if isinstance(subject, RpcCall):
-            fail_rpc(tx, run, subject, error)
-        else:
-            fail_attempt(tx, run, subject, error)
-        self._settle(tx, run)
+        with whole(run):
+            if isinstance(subject, RpcCall):
+                fail_rpc(tx, run, subject, error)
+            else:
+                fail_attempt(tx, run, subject, error)
+            self._settle(tx, run)
 
     # --- time ---------------------------------------------------------------------------------
 
@@ -208,15 +221,16 @@ class Core:
         run = self.runs.get(key.run_key)
         if run is None:
             return
-        if key.kind is TimerKind.RPC:
-            if key.call in run.rpcs and key.call is not None:
-                fire_rpc_timer(tx, run, key.call)
-        elif key.kind is TimerKind.FLOW:
-            if run.is_running:
-                fire_flow_timer(tx, run)
-        elif (step := run.steps.get(key.step_key)) is not None:
-            fire_step_timer(tx, run, step)
-        self._settle(tx, run)
+        with whole(run):
+            if key.kind is TimerKind.RPC:
+                if key.call in run.rpcs and key.call is not None:
+                    fire_rpc_timer(tx, run, key.call)
+            elif key.kind is TimerKind.FLOW:
+                if run.is_running:
+                    fire_flow_timer(tx, run)
+            elif (step := run.steps.get(key.step_key)) is not None:
+                fire_step_timer(tx, run, step)
+            self._settle(tx, run)
 
     def _settle(self, tx: Transaction, run: Run) -> None:
         settle(tx, run)
@@ -229,43 +243,6 @@ class Core:
     def _step_in_flight(self, task_id: str) -> StepExecution | None:
         entry = self._tasks.get(task_id)
         return entry[1] if entry is not None and isinstance(entry[1], StepExecution) else None
-
-
-def _finish_rpc(tx: Transaction, run: Run, call: RpcCall, frame: pb.PollWorkerTaskFrame) -> None:
-    call.task_id = ""
-    kind = frame.WhichOneof("output")
-    if kind == "rpc":
-        apply_rpc(tx, run, call, frame.rpc)
-    elif kind == "worker_error":
-        error = frame.worker_error
-        is_late = call.deadline is not None and call.deadline <= tx.now
-        is_timeout = is_late and error.grpc_status == CANCELLED_STATUS
-        fail_rpc(tx, run, call, rpc_timeout(call) if is_timeout else error)
-    else:
-        detail = f"the Worker answered RPC {call.name!r} with {kind}"
-        fail_rpc(tx, run, call, engine_error("MalformedResult", detail))
-
-
-def _finish_step(
-    tx: Transaction, run: Run, step: StepExecution, frame: pb.PollWorkerTaskFrame
-) -> None:
-    step.task_id = ""
-    kind = frame.WhichOneof("output")
-    if kind == "worker_error":
-        error = frame.worker_error
-        is_late = step.deadline is not None and step.deadline <= tx.now
-        is_timeout = is_late and error.grpc_status == CANCELLED_STATUS
-        fail_attempt(tx, run, step, method_deadline_error(step) if is_timeout else error)
-        return
-    try:
-        if kind == "wait_for" and step.phase is Phase.WAIT_FOR:
-            apply_wait_for(tx, run, step, frame.wait_for.result)
-        elif kind == "execute" and step.phase is Phase.EXECUTE:
-            apply_execute(tx, run, step, frame.execute.result)
-        else:
-            raise MalformedResult(f"the Worker answered {step.id} with {kind}")
-    except MalformedResult as error:
-        fail_attempt(tx, run, step, engine_error("MalformedResult", error.detail))
 
 
 def _name(subject: _Subject) -> str:

@@ -19,6 +19,7 @@ Code = Literal[
     "DEADLINE_EXCEEDED",
     "UNIMPLEMENTED",
     "UNAUTHENTICATED",
+    "INTERNAL",
 ]
 
 CANCELLED_STATUS: Final = 1

@@ -51,16 +51,14 @@ class FlowService(WaitingCalls, InspectionCalls, StreamCalls, dex_pb2_grpc.FlowS
     @answers_refusals
     async def StartFlow(self, request: pb.StartFlowRequest) -> pb.StartFlowResponse:
         await self._hub.library.look_up(request.flow_id)
-        tx = self._hub.begin()
-        run = self._hub.core.start_flow(tx, request)
+        tx, run = self._hub.command(lambda tx: self._hub.core.start_flow(tx, request))
         await self._hub.committed(tx)
         return pb.StartFlowResponse(run_id=run.run_id)
 
     @answers_refusals
     async def StopFlow(self, request: pb.StopFlowRequest) -> empty_pb2.Empty:
         run = await self._hub.library.find(request.flow_id, request.run_id)
-        tx = self._hub.begin()
-        self._hub.core.stop_flow(tx, run, request)
+        tx, _ = self._hub.command(lambda tx: self._hub.core.stop_flow(tx, run, request))
         await self._hub.committed(tx)
         return empty_pb2.Empty()
 
@@ -73,8 +71,7 @@ class FlowService(WaitingCalls, InspectionCalls, StreamCalls, dex_pb2_grpc.FlowS
         run = await self._hub.library.find(request.flow_id, request.run_id)
         if not run.is_running:
             raise not_running(run.flow_id)
-        tx = self._hub.begin()
-        self._hub.core.skip_timer(tx, run, request)
+        tx, _ = self._hub.command(lambda tx: self._hub.core.skip_timer(tx, run, request))
         await self._hub.committed(tx)
         return empty_pb2.Empty()
 

@@ -12,11 +12,12 @@ import secrets
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Final, TypeVar
 
 from attrs import Factory, define, field
 from dex.dexpb import dex_pb2 as pb
 
+from dex_agents_dex.devengine.core.broken import BrokenRun
 from dex_agents_dex.devengine.core.core import Core
 from dex_agents_dex.devengine.core.errors import Refusal
 from dex_agents_dex.devengine.core.state import Offer, RpcCall, Run
@@ -26,6 +27,7 @@ from dex_agents_dex.devengine.core.transaction import (
     TimerKey,
     Transaction,
 )
+from dex_agents_dex.devengine.server.delivery import Delivery, HandOut
 from dex_agents_dex.devengine.server.dispatch import Dispatcher, PollStream
 from dex_agents_dex.devengine.server.library import Library
 from dex_agents_dex.devengine.server.message_log import MessageLog, StreamKey
@@ -34,16 +36,9 @@ from dex_agents_dex.devengine.server.waiters import Waiters
 from dex_agents_dex.devengine.store import Store
 
 _LOGGER = logging.getLogger(__name__)
-_LAST_TASK = object()  # what `drain` waits for
+_LAST_TASK: Final = object()  # what `drain` waits for
 
-
-class _HandOut(NamedTuple):
-    """A task on its way. The message belongs to the Step: while `task_id` is in flight, and no
-    longer, it is the one to send."""
-
-    stream: PollStream
-    task: pb.PollWorkerTask
-    task_id: str
+T = TypeVar("T")
 
 
 @define(eq=False)
@@ -61,21 +56,41 @@ class Hub:
     library: Library = field(init=False)
     dispatcher: Dispatcher = field(init=False)
     timers: TimerQueue = field(init=False)
+    _delivery: Delivery = field(init=False)
     _replies: dict[RpcCall, asyncio.Future[RpcReply]] = Factory(dict)
-    _carriers: dict[str, PollStream] = Factory(dict)  # by task id
-    _taken: dict[str, Offer] = Factory(dict)  # by task id
     _loads: set[asyncio.Task[Run | None]] = Factory(set)
+    _expelled: set[int] = Factory(set)
 
     def __attrs_post_init__(self) -> None:
         self.dispatcher = Dispatcher(self.feed)
         self.timers = TimerQueue(self.clock, self._fire)
         self.library = Library(self.core, self.store, self.waiters, self.resume)
+        self._delivery = Delivery(self.core, self.clock, self.dispatcher)
 
-    # --- transactions -------------------------------------------------------------------------
+    # --- commands -----------------------------------------------------------------------------
 
     def begin(self) -> Transaction:
         now = self.clock.now()
         return Transaction(now, _new_id, self.settings, self.core.index_names)
+
+    def command(self, act: Callable[[Transaction], T]) -> tuple[Transaction, T]:
+        """Run a client's command; what it filled is still to be committed."""
+        tx = self.begin()
+        try:
+            return tx, act(tx)
+        except BrokenRun as broken:
+            self._expel(broken)
+            raise
+
+    def attempt(self, act: Callable[[Transaction], None]) -> Transaction:
+        """Run a command that nobody waits for; a broken one leaves nothing to commit."""
+        tx = self.begin()
+        try:
+            act(tx)
+        except BrokenRun as broken:
+            self._expel(broken)
+            return self.begin()
+        return tx
 
     def commit(
         self,
@@ -88,15 +103,7 @@ class Hub:
 
         `freed` is a stream that this command made idle; it may take an offer of the same `tx`.
         """
-        hand_outs: list[_HandOut] = []
-        if not self.is_stopping:
-            if freed is not None and (waiting := self.dispatcher.next_for(freed)) is not None:
-                hand_outs.append(self._hand_out(tx, freed, waiting))
-            hand_outs += [
-                self._hand_out(tx, stream, offer)
-                for offer in tx.offers
-                if offer.is_open and (stream := self.dispatcher.place(offer)) is not None
-            ]
+        hand_outs = [] if self.is_stopping else self._delivery.place_all(tx, freed)
         for key, due in tx.timers.items():
             self.timers.set(key, due)
         for run_key in tx.changed:
@@ -120,40 +127,25 @@ class Hub:
         self.commit(tx, then=lambda: None if done.done() else done.set_result(None))
         await done
 
-    def _release(self, tx: Transaction, hand_outs: list[_HandOut]) -> None:
-        for task_id in tx.cancelled_task_ids:
-            carrier = self._carriers.get(task_id)
-            if carrier is not None and carrier.is_sent:
-                cancel = pb.PollWorkerTaskCancelTask(task_id=task_id)
-                carrier.send(pb.PollWorkerTaskResponse(cancel_task=cancel))
-        for hand_out in hand_outs:
-            self._send_task(hand_out)
-        for call, reply in tx.replies:
-            answer = self._replies.pop(call, None)
-            if answer is not None and not answer.done():
-                answer.set_result(reply)
-        for run_key in tx.changed:
-            self.waiters.wake(run_key)
-
     def resume(self, run: Run) -> None:
-        tx = self.begin()
-        self.core.resume(tx, run)
-        self.commit(tx)
+        """Take up a run that was read from the store."""
+        self.commit(self.attempt(lambda tx: self.core.resume(tx, run)))
 
     async def drain(self, grace: timedelta) -> None:
         """Return when no Worker has a task any more, or when `grace` is over."""
         end = asyncio.get_running_loop().time() + grace.total_seconds()
-        while self._carriers and (left := end - asyncio.get_running_loop().time()) > 0:
-            await self.waiters.wait(_LAST_TASK, left)
+        while not self._delivery.is_idle:
+            left = end - asyncio.get_running_loop().time()
+            if left <= 0 or not await self.waiters.wait(_LAST_TASK, left):
+                return
 
-    # --- RPCs ---------------------------------------------------------------------------------
+    # --- RPCs and Streams ---------------------------------------------------------------------
 
     async def invoke_rpc(self, request: pb.InvokeRPCRequest) -> pb.InvokeRPCResponse:
         """Run an RPC to its end. A caller that goes away does not stop it."""
         run = await self.library.find(request.flow_id, request.run_id)
         self.counts["rpcs"] += 1
-        tx = self.begin()
-        call = self.core.open_rpc(tx, run, request)
+        tx, call = self.command(lambda tx: self.core.open_rpc(tx, run, request))
         answer: asyncio.Future[RpcReply] = asyncio.get_running_loop().create_future()
         self._replies[call] = answer
         self.commit(tx)
@@ -162,16 +154,14 @@ class Hub:
             raise reply
         return reply
 
-    # --- Workers ------------------------------------------------------------------------------
+    def append_to_stream(
+        self, key: StreamKey, value: pb.Value, source: str, capacity_bytes: int
+    ) -> None:
+        """Raise `Refusal` for a message above the limit."""
+        self.log.append(key, value, source, self.clock.now(), capacity_bytes)
+        self.waiters.wake(key)
 
-    def connect(
-        self, queue: str, worker_id: str, send: Callable[[pb.PollWorkerTaskResponse], None]
-    ) -> PollStream:
-        self.counts["streams_opened"] += 1
-        stream = self.dispatcher.connect(queue, worker_id, send)
-        self.feed(stream)
-        self.dispatcher.register_if_first(stream)
-        return stream
+    # --- streams of Workers -------------------------------------------------------------------
 
     def feed(self, stream: PollStream) -> None:
         """Give an idle stream what waits in line for it, or let it wait."""
@@ -180,124 +170,54 @@ class Hub:
         self.dispatcher.withdraw(stream)
         self.commit(self.begin(), freed=stream)
 
-    def finish(self, stream: PollStream, frame: pb.PollWorkerTaskFrame) -> None:
-        """A final frame: apply it, and use the stream again."""
-        self._unload(stream)
-        tx = self.begin()
-        self.core.finish(tx, stream.worker.id, frame)
-        self.commit(tx, freed=stream)
-        self.dispatcher.note_finished(stream)
-
-    def heartbeat(self, stream: PollStream, beat: pb.StepMethodHeartbeat | None) -> None:
-        tx = self.begin()
-        self.core.heartbeat(tx, stream.task_id, beat)
-        rows = tx.seal()
-        if rows:
-            self.store.submit(rows, _nothing)
-
-    def write_stream(self, stream: PollStream, write: pb.StepStreamWrite) -> None:
-        """Append at once; whatever becomes of the attempt, the message stays."""
-        origin = self.core.stream_source(stream.task_id)
-        self.heartbeat(stream, None)
-        if origin is None:
-            return
-        run, step_id = origin
-        key = StreamKey(run.flow_type, write.stream_name, run.flow_id)
-        try:
-            self.append_to_stream(key, write.value, f"#{step_id}", write.stream_capacity_bytes)
-        except Refusal as refusal:
-            _LOGGER.warning("dropped a Stream write of %s: %s", step_id, refusal)
-
-    def append_to_stream(
-        self, key: StreamKey, value: pb.Value, source: str, capacity_bytes: int
-    ) -> None:
-        self.log.append(key, value, source, self.clock.now(), capacity_bytes)
-        self.waiters.wake(key)
-
-    def reject(self, stream: PollStream, reject: pb.PollWorkerTaskReject) -> None:
-        """A Worker declined its task, which never started."""
-        self.counts["tasks_rejected"] += 1
-        offer = self._taken.get(reject.task_id)
-        self._unload(stream)
-        is_full = reject.reason == pb.POLL_WORKER_TASK_REJECT_REASON_NO_CAPACITY
-        if offer is not None:
-            if is_full:
-                self.dispatcher.note_no_room(stream, offer.is_rpc)
-            else:
-                self.dispatcher.note_unknown(stream, offer)
-        tx = self.begin()
-        self.core.take_back(tx, reject.task_id)
-        self.commit(tx, freed=None if is_full and offer is not None else stream)
-
-    def disconnect(self, stream: PollStream, *, is_cut: bool) -> None:
-        """A stream ended; whatever it carried goes on elsewhere."""
-        task_id = stream.task_id
-        self._unload(stream)
-        self.dispatcher.disconnect(stream)
-        if self.is_stopping:
-            return
-        if is_cut:
-            self.counts["streams_cut"] += 1
-            self.dispatcher.note_cut(stream.worker)
-        if not task_id or not self.core.is_in_flight(task_id):
-            return
-        tx = self.begin()
-        if not stream.is_sent or (not is_cut and stream.frames == 0):
-            self.core.take_back(tx, task_id)
-        else:
-            self.core.cut(tx, task_id, stream.worker.id, has_frames=stream.frames > 0)
-        self.commit(tx)
+    def unload(self, stream: PollStream) -> Offer | None:
+        """Take its task off a stream, if it has one; the offer that the task was."""
+        offer = self._delivery.unload(stream)
+        if self._delivery.is_idle:
+            self.waiters.wake(_LAST_TASK)
+        return offer
 
     # --- inside -------------------------------------------------------------------------------
 
-    def _hand_out(self, tx: Transaction, stream: PollStream, offer: Offer) -> _HandOut:
-        task = self.core.hand_out(tx, offer)
-        stream.task_id = task.task_id
-        stream.is_sent = False
-        stream.frames = 0
-        self._carriers[task.task_id] = stream
-        self._taken[task.task_id] = offer
-        return _HandOut(stream, task, task.task_id)
+    def _release(self, tx: Transaction, hand_outs: list[HandOut]) -> None:
+        for task_id in tx.cancelled_task_ids:
+            self._delivery.cancel(task_id)
+        self.counts["tasks_sent"] += len(hand_outs)
+        for hand_out in hand_outs:
+            freed = self._delivery.send(hand_out)
+            if freed is not None:
+                self.feed(freed)
+        for call, reply in tx.replies:
+            self._reply(call, reply)
+        for run_key in tx.changed:
+            self.waiters.wake(run_key)
 
-    def _send_task(self, hand_out: _HandOut) -> None:
-        """Send a task whose mark is durable, unless it was cancelled or its stream ended."""
-        stream, task, task_id = hand_out
-        if stream.is_ended or stream.task_id != task_id:
-            return
-        if not self.core.is_in_flight(task_id):
-            self._unload(stream)
-            self.feed(stream)
-            return
-        self.dispatcher.register(stream)
-        stream.is_sent = True
-        self.counts["tasks_sent"] += 1
-        if self.clock.skipped:
-            # Workers live on the wall clock.
-            deadline = task.deadline.ToDatetime() - self.clock.skipped
-            task.deadline.FromDatetime(deadline)
-        stream.send(pb.PollWorkerTaskResponse(task=task))
+    def _reply(self, call: RpcCall, reply: RpcReply) -> None:
+        answer = self._replies.pop(call, None)
+        if answer is not None and not answer.done():
+            answer.set_result(reply)
 
-    def _unload(self, stream: PollStream) -> None:
-        self._carriers.pop(stream.task_id, None)
-        self._taken.pop(stream.task_id, None)
-        stream.task_id = ""
-        if not self._carriers:
-            self.waiters.wake(_LAST_TASK)
+    def _expel(self, broken: BrokenRun) -> None:
+        """Trust the stored run, not the one in memory; its attempts count as lost."""
+        _LOGGER.error("%s; it is read again from the store", broken, exc_info=broken.__cause__)
+        run = broken.run
+        for call in self.core.expel(run):
+            self._reply(call, Refusal("INTERNAL", str(broken)))
+        if run.key not in self._expelled:
+            self._expelled.add(run.key)
+            self._load(run.key)
 
     def _fire(self, key: TimerKey) -> None:
         if key.run_key not in self.core.runs:
-            task = asyncio.get_running_loop().create_task(self.library.load(key.run_key))
-            self._loads.add(task)
-            task.add_done_callback(self._loads.discard)
-            return  # taking the run up sets its timers anew
-        tx = self.begin()
-        self.core.fire_timer(tx, key)
-        self.commit(tx)
+            self._load(key.run_key)  # taking the run up sets its timers anew
+        else:
+            self.commit(self.attempt(lambda tx: self.core.fire_timer(tx, key)))
+
+    def _load(self, run_key: int) -> None:
+        task = asyncio.get_running_loop().create_task(self.library.load(run_key))
+        self._loads.add(task)
+        task.add_done_callback(self._loads.discard)
 
 
 def _new_id() -> str:
     return secrets.token_hex(16)
-
-
-def _nothing() -> None:
-    pass

@@ -71,8 +71,8 @@ def answers_refusals(
             return await method(self, request)
         except Refusal as refusal:
             await abort(context, refusal)
-        except Exception:
+        except Exception as error:
             _LOGGER.exception("%s failed", method.__name__)
-            raise
+            await abort(context, Refusal("INTERNAL", f"{method.__name__} failed: {error}"))
 
     return serve

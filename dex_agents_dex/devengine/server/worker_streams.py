@@ -1,6 +1,6 @@
 """The WorkerTaskService: streams of Workers, frame by frame.
 
-What a frame means is the hub's business; here live the stream's order of writes and its end.
+What a frame means is said in `traffic`; here live the stream's order of writes and its end.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dex_agents_dex.devengine.core.errors import invalid
 from dex_agents_dex.devengine.server.dispatch import PollStream
 from dex_agents_dex.devengine.server.hub import Hub
 from dex_agents_dex.devengine.server.refusals import abort
+from dex_agents_dex.devengine.server.traffic import Traffic
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ _Context: TypeAlias = grpc.aio.ServicerContext[pb.PollWorkerTaskRequest, pb.Poll
 
 class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
     def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+        self._traffic = Traffic(hub)
 
     async def PollWorkerTask(  # the protocol's name
         self, _requests: Any, context: _Context
@@ -42,7 +43,7 @@ class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
         if not register.queue or not register.app_worker_id:
             await abort(context, invalid("a Worker's stream needs a queue and an app_worker_id"))
         outbox = _Outbox(context)
-        stream = self._hub.connect(register.queue, register.app_worker_id, outbox.send)
+        stream = self._traffic.connect(register.queue, register.app_worker_id, outbox.send)
         outbox.stream = stream
         is_cut = True
         try:
@@ -52,13 +53,13 @@ class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
             _LOGGER.debug("stream of %s: %s", register.app_worker_id, error)
         finally:
             outbox.close()
-            self._hub.disconnect(stream, is_cut=is_cut)
+            self._traffic.disconnect(stream, is_cut=is_cut)
         await outbox.written()
 
     async def _read_frames(self, stream: PollStream, context: _Context) -> None:
         while (frame := await _read(context)) is not None:
             self._take_frame(stream, frame)
-        self._hub.dispatcher.withdraw(stream)
+        self._traffic.withdraw(stream)
         if stream.task_id:
             await asyncio.sleep(_CUT_FOLLOWS_WITHIN_SECONDS)
 
@@ -71,7 +72,7 @@ class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
                 self._take_task_frame(stream, frame)
         elif kind == "reject":
             if stream.task_id and request.reject.task_id == stream.task_id:
-                self._hub.reject(stream, request.reject)
+                self._traffic.reject(stream, request.reject)
         elif kind != "pong":
             _LOGGER.warning("Worker %s sent an unexpected %s frame", stream.worker.id, kind)
 
@@ -81,12 +82,12 @@ class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
             output = frame.wait_for if kind == "wait_for" else frame.execute
             part = output.WhichOneof("output")
             if part == "heartbeat":
-                self._hub.heartbeat(stream, output.heartbeat)
+                self._traffic.heartbeat(stream, output.heartbeat)
                 return
             if part == "stream_write":
-                self._hub.write_stream(stream, output.stream_write)
+                self._traffic.write_stream(stream, output.stream_write)
                 return
-        self._hub.finish(stream, frame)
+        self._traffic.finish(stream, frame)
 
 
 async def _read(context: _Context) -> pb.PollWorkerTaskRequest | None:
