@@ -64,6 +64,21 @@ def test_agent_session_options__have_an_unclassified_tool_asked_for_by_default()
     assert AgentSessionOptions().resolve_tool_policy("other") == ToolPolicy(UNCLASSIFIED)
 
 
+def test_agent_session_options__have_the_limits_that_their_readers_know() -> None:
+    options = AgentSessionOptions()
+
+    assert options == AgentSessionOptions(
+        interrupt_deadline=None,
+        max_model_calls_per_turn=50,
+        max_tool_output_bytes=262_144,
+        max_user_message_bytes=262_144,
+        max_response_argument_bytes=2_097_152,
+        fence_single_attempt_tools=True,
+        compaction=None,
+        event_stream_capacity_bytes=10_485_760,
+    )
+
+
 @pytest.mark.parametrize("deadline", [timedelta(0), timedelta(seconds=-1)])
 def test_agent_session_options__refuse_a_deadline_that_is_not_ahead(deadline: timedelta) -> None:
     with pytest.raises(ValueError, match="interrupt_deadline must be positive"):

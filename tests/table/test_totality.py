@@ -11,6 +11,7 @@ from typing import Any, get_args
 import pytest
 from attrs import NOTHING, fields
 
+from dex_agents_model.calls import ToolEffect
 from dex_agents_model.decision import (
     Commit,
     EndBranch,
@@ -43,6 +44,7 @@ from dex_agents_model.effects import (
     UserSpoke,
     UserSteered,
 )
+from dex_agents_model.policy import EFFECT_RULES
 from dex_agents_model.requests import Request
 from dex_agents_model.spec import RpcSpec, Spec
 from dex_agents_model.steps import Step
@@ -269,3 +271,16 @@ def test_limits__are_endless_for_failure_routes() -> None:
     assert [SPEC_OF[route].limits.attempts for route in FAILURE_ROUTES] == [None] * len(
         FAILURE_ROUTES
     )
+
+
+@pytest.mark.parametrize("effect", ToolEffect, ids=str)
+def test_limits__let_a_call_start_as_often_as_its_effect_allows(effect: ToolEffect) -> None:
+    starting = [
+        case.step
+        for case in REACTIONS
+        if isinstance(case.then, ExecuteTool) and case.then.record.effect is effect
+    ]
+
+    assert {SPEC_OF[type(step)].limits.attempts for step in starting} == {
+        EFFECT_RULES[effect].attempts
+    }

@@ -1,0 +1,51 @@
+"""The little that a record says by itself."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import astuple
+
+from dex_agents_model.ids import TurnId
+from dex_agents_model.records import (
+    AgentMessage,
+    AgentState,
+    AgentStatus,
+    AgentUsage,
+    MessageRole,
+    RunningModel,
+    RunningTools,
+    TurnCancelled,
+    TurnFailed,
+    TurnSucceeded,
+    WaitingForUserMessage,
+)
+
+WAITING = AgentStatus.WAITING_FOR_USER_MESSAGE
+
+
+def test_agent_usage__adds_each_of_its_counts() -> None:
+    total = AgentUsage(1, 2, 3, 4, 5, 6) + AgentUsage(10, 20, 30, 40, 50, 60)
+
+    assert (astuple(total), astuple(AgentUsage())) == ((11, 22, 33, 44, 55, 66), (0,) * 6)
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "turn", "error"),
+    [
+        (WaitingForUserMessage(), WAITING, None, None),
+        (WaitingForUserMessage(2, 3, TurnSucceeded(1)), WAITING, None, None),
+        (WaitingForUserMessage(2, 3, TurnFailed("lost")), WAITING, None, "lost"),
+        (WaitingForUserMessage(2, 3, TurnCancelled()), WAITING, None, None),
+        (RunningModel(2, 3, 0), AgentStatus.RUNNING_MODEL, TurnId("turn-2"), None),
+        (RunningTools(2, 3, 1), AgentStatus.RUNNING_TOOLS, TurnId("turn-2"), None),
+    ],
+)
+def test_agent_state__answers_the_same_questions_in_each_status(
+    state: AgentState, status: AgentStatus, turn: TurnId | None, error: str | None
+) -> None:
+    assert (state.status, state.active_turn_id, state.last_turn_error) == (status, turn, error)
+
+
+def test_agent_message__counts_from_1() -> None:
+    with pytest.raises(ValueError, match="'sequence' must be >= 1: 0"):
+        AgentMessage(0, TurnId("turn-1"), MessageRole.USER, "<>")
