@@ -15,6 +15,8 @@ class ToolStepFailed(RuntimeError):
 
 
 def describe(error: BaseException) -> str:
-    """``<type>: <message>``, or the type alone when there is no message."""
+    """``<type>: <message>``, or the type alone when there is no message; of a group, of each in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(describe(each) for each in error.exceptions)
     name = type(error).__name__
     return f"{name}: {text}" if (text := str(error)) else name

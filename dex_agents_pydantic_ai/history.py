@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from attrs import frozen
+from attrs import evolve, frozen
 from pydantic import TypeAdapter
 from pydantic_ai.messages import (
     ModelMessage,
@@ -103,13 +103,12 @@ def to_stored(message: ModelMessage) -> FrameworkMessage:
 
 def _words(request: ModelRequest) -> str | None:
     """What the user said in a request that holds nothing else."""
-    if not _prompts_alone(request):
-        return None
     texts: list[str] = []
     for part in request.parts:
-        if isinstance(part, UserPromptPart):
-            content = [part.content] if isinstance(part.content, str) else part.content
-            texts += [text for text in content if isinstance(text, str)]
+        if not isinstance(part, UserPromptPart):
+            return None
+        content = [part.content] if isinstance(part.content, str) else part.content
+        texts += [text for text in content if isinstance(text, str)]
     return clean_text("\n\n".join(texts)) if texts else None
 
 
@@ -123,12 +122,10 @@ def turn_to_stored(messages: Sequence[ModelMessage]) -> tuple[FrameworkMessage, 
     if not messages:
         return ()
     opening, *others = messages
-    first = () if _prompts_alone(opening) else (to_stored(opening),)
+    is_prompt_alone = len(opening.parts) == 1 and isinstance(opening.parts[0], UserPromptPart)
+    # Shown already, by the user message that it stands for in a replay.
+    first = () if is_prompt_alone else (evolve(to_stored(opening), text=None),)
     return (*first, *(to_stored(part) for message in others for part in _with_words_apart(message)))
-
-
-def _prompts_alone(message: ModelMessage) -> bool:
-    return all(isinstance(part, UserPromptPart) for part in message.parts)
 
 
 def _with_words_apart(message: ModelMessage) -> list[ModelMessage]:

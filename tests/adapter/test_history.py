@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent
-from pydantic_ai.capabilities import ReinjectSystemPrompt
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.capabilities import AbstractCapability, ReinjectSystemPrompt
 from pydantic_ai.messages import (
     BinaryContent,
     ModelMessage,
@@ -23,6 +24,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.models import ModelRequestContext
 
 from dex_agents_model import (
     AgentMessage,
@@ -273,6 +275,32 @@ async def test_turn__keeps_an_opening_request_that_holds_more_than_the_prompt() 
     replayed = model.received[1]
     assert contents(replayed, UserPromptPart) == ["first", "second"]
     assert contents(replayed, SystemPromptPart) == ["SYS"]
+
+
+async def test_turn__keeps_what_a_hook_said_beside_the_prompt() -> None:
+    @dataclass
+    class Reminds(AbstractCapability[Any]):
+        async def before_model_request(
+            self, ctx: RunContext[Any], request_context: ModelRequestContext
+        ) -> ModelRequestContext:
+            last = ctx.messages[-1]
+            assert isinstance(last, ModelRequest)
+            if len(last.parts) == 1:
+                last.parts = [*last.parts, UserPromptPart("Be kind.")]
+            return request_context
+
+    model = ScriptedModel(["one"], ["two"])
+    played = Session(PydanticAIRunner(Agent(capabilities=[Reminds()]), model=model))
+
+    await played.ask("first")
+    await played.ask("second")
+
+    assert contents(model.received[1], UserPromptPart)[:3] == ["first", "Be kind.", "second"]
+    assert shown(played.messages)[:3] == [
+        ("user", "first", None),
+        ("user", None, None),
+        ("assistant", "one", None),
+    ]
 
 
 async def test_turn__leaves_out_an_opening_request_that_repeats_the_prompt() -> None:

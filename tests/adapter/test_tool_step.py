@@ -272,6 +272,18 @@ async def test_tool_step__enters_and_leaves_each_toolset_once() -> None:
     assert entered == ["in", "out"]
 
 
+async def test_tool_step__says_what_kept_a_toolset_from_connecting() -> None:
+    class Unreachable(FunctionToolset[None]):
+        async def __aenter__(self) -> Self:
+            raise ExceptionGroup("several", [OSError("no route"), ExceptionGroup("", [OSError()])])
+
+    toolset = Unreachable()
+    toolset.add_function(lambda: "x", name="tool")
+
+    with pytest.raises(ToolStepFailed, match="tool tool raised OSError: no route; OSError"):
+        await run(Agent(toolsets=[toolset]), "tool")
+
+
 async def test_tool_step__runs_at_the_same_time_as_itself() -> None:
     both = asyncio.Barrier(2)
 
