@@ -195,7 +195,7 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
         return cast("dex.RPCResult[ApprovalsPage]", self._answer(context, request))
 
     def _answer(self, context: dex.Context, request: Request) -> dex.RPCResult[Reply]:
-        reader = SessionReader(context, self.options)
+        reader = SessionReader(context, self.options, self._binding.messages)
         view = reader.rpc_view(RPC_OF[type(request)].reads, request)
         decision = answer(request, view, self._binding.clock.now())
         writer = SessionWriter(context, self._binding.runner)

@@ -54,6 +54,7 @@ from dex_agents_model.waits import (
 from .engine_clock import EngineClock
 from .errors import AgentSessionError
 from .event_stream import AttemptEvents, RunnerEvents
+from .message_cache import MessageCache
 from .reading import SessionReader
 from .schema import (
     INTERRUPT_RESOLUTIONS,
@@ -91,6 +92,7 @@ class SessionBinding:
     events: dex.Stream[AgentEvent]
     clock: EngineClock
     claims: Claims
+    messages: MessageCache = field(factory=MessageCache)
 
     def overhead_tokens(self) -> int:
         """What the runner says that it adds to each model input."""
@@ -121,7 +123,10 @@ class DexStepPort:
 
     def view(self, step: Step) -> StepView:
         reader = SessionReader(
-            self._context, self._binding.options, self._binding.overhead_tokens()
+            self._context,
+            self._binding.options,
+            self._binding.messages,
+            self._binding.overhead_tokens(),
         )
         view = reader.step_view(SPEC_OF[type(step)].reads, step)
         self.known.state = view.state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -55,6 +56,7 @@ from dex_agents_model.views import (
     UnfinishedTurnView,
 )
 
+from .message_cache import MessageCache
 from .schema import (
     AGENT_MESSAGE_PARTS,
     AGENT_MESSAGES,
@@ -150,6 +152,7 @@ class SessionReader:
 
     context: dex.Context
     options: AgentSessionOptions
+    messages: MessageCache
     overhead_tokens: int = 0
 
     def step_view(self, kind: type[StepView], step: Step) -> StepView:
@@ -273,8 +276,14 @@ class SessionReader:
         return self._read_messages(entry.instance for entry in entries)
 
     def _read_messages(self, keys: Iterable[str]) -> tuple[AgentMessage, ...]:
+        return tuple(
+            self.messages.get(self.context.run_id, key, partial(self._read_message, key))
+            for key in keys
+        )
+
+    def _read_message(self, key: str) -> AgentMessage:
         parts = _Instances(AGENT_MESSAGE_PARTS, self.context)
-        return tuple(read_message(AGENT_MESSAGES.get(self.context, key), parts) for key in keys)
+        return read_message(AGENT_MESSAGES.get(self.context, key), parts)
 
     def _summary(self) -> HistorySummary | None:
         keys = HISTORY_SUMMARY.get_all_instance_keys(self.context)
