@@ -123,7 +123,7 @@ class DevEngine:
             idle = idle + 1 if self._directory.is_unused() else 0
 
     def counts(self) -> dict[str, int]:
-        """What the engine did since it started, by name."""
+        """What the engine did since it started, and what it holds now, by name."""
         hub, store = self._hub, self._store
         assert hub is not None
         assert store is not None
@@ -131,7 +131,7 @@ class DevEngine:
             **hub.counts,
             "transactions": store.transactions,
             "commits": store.commits,
-            "flows_in_memory": len(hub.core.runs),
+            **hub.holdings(),
         }
 
     async def failed(self) -> None:

@@ -135,6 +135,10 @@ class Core:
 
     # --- Workers ------------------------------------------------------------------------------
 
+    @property
+    def tasks_in_flight(self) -> int:
+        return len(self._tasks)
+
     def is_in_flight(self, task_id: str) -> bool:
         return task_id in self._tasks
 

@@ -35,9 +35,9 @@ class Delivery:
     _taken: dict[str, Offer] = Factory(dict)  # by task id
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no Worker has a task."""
-        return not self._carriers
+    def carried(self) -> int:
+        """How many tasks Workers have, those included whose result nobody wants any more."""
+        return len(self._carriers)
 
     def place_all(self, tx: Transaction, freed: PollStream | None) -> list[HandOut]:
         """Hand the offers of `tx` to streams; `freed` first takes what waits in line for it."""

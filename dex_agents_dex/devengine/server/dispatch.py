@@ -99,6 +99,18 @@ class Dispatcher:
     _spare: dict[str, dict[PollStream, None]] = field(factory=dict)  # idle and not yet registered
     _lines: dict[str, _Line] = Factory(dict)  # by Flow type, and by sticky Worker
 
+    @property
+    def open_streams(self) -> int:
+        return sum(
+            len(streams) for worker in self._workers.values() for streams in worker.streams.values()
+        )
+
+    @property
+    def waiting_offers(self) -> int:
+        """Open offers in line; one that waits for its sticky Worker too counts once."""
+        waiting = {offer for line in self._lines.values() for offer in (*line.rpcs, *line.steps)}
+        return sum(offer.is_open for offer in waiting)
+
     def connect(
         self, queue: str, worker_id: str, send: Callable[[pb.PollWorkerTaskResponse], None]
     ) -> PollStream:

@@ -134,7 +134,7 @@ class Hub:
     async def drain(self, grace: timedelta) -> None:
         """Return when no Worker has a task any more, or when `grace` is over."""
         end = asyncio.get_running_loop().time() + grace.total_seconds()
-        while not self._delivery.is_idle:
+        while self._delivery.carried:
             left = end - asyncio.get_running_loop().time()
             if left <= 0 or not await self.waiters.wait(_LAST_TASK, left):
                 return
@@ -173,9 +173,22 @@ class Hub:
     def unload(self, stream: PollStream) -> Offer | None:
         """Take its task off a stream, if it has one; the offer that the task was."""
         offer = self._delivery.unload(stream)
-        if self._delivery.is_idle:
+        if not self._delivery.carried:
             self.waiters.wake(_LAST_TASK)
         return offer
+
+    def holdings(self) -> dict[str, int]:
+        """What is in memory now, by name."""
+        return {
+            "flows_in_memory": len(self.core.runs),
+            "tasks_in_flight": self.core.tasks_in_flight,
+            "tasks_at_workers": self._delivery.carried,
+            "rpcs_open": len(self._replies),
+            "worker_streams": self.dispatcher.open_streams,
+            "offers_waiting": self.dispatcher.waiting_offers,
+            "polls_waiting": self.waiters.waiting,
+            "timers": self.timers.pending,
+        }
 
     # --- inside -------------------------------------------------------------------------------
 

@@ -40,6 +40,10 @@ class TimerQueue:
     _alarm: asyncio.TimerHandle | None = None
     _alarm_at: datetime | None = None
 
+    @property
+    def pending(self) -> int:
+        return len(self._due)
+
     def set(self, key: TimerKey, due: datetime | None) -> None:
         """Fire at `due`, or, for None, not any more."""
         if due is None:

@@ -17,6 +17,10 @@ class Waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
     def has(self, subject: Hashable) -> bool:
         return subject in self._waiting
 
