@@ -23,7 +23,7 @@ from dex_agents_dex.testing.plugin import (
 
 from .conversation import Conversation
 from .flows import IMPATIENT, SCRIPTED, STATE_DIR_VARIABLE, build_flows
-from .staging import Laboratory
+from .laboratory import Laboratory
 
 __all__ = ["file_gate", "invocation_log", "open_agent_test_stack"]
 

@@ -36,6 +36,8 @@ from dex_agents_model.decision import (
 from dex_agents_model.records import (
     ApprovalDecision,
     ApprovalRecord,
+    HistoryRange,
+    HistorySummary,
     RunningModel,
     RunningTools,
     SteeringMessage,
@@ -92,6 +94,11 @@ RECORDS: tuple[AgentToolCall, ...] = (
 OPEN, DONE = Runnable(requested(arguments=LONG)), Succeeded(requested(arguments=LONG), LONG)
 SECOND = Succeeded(requested(OTHER_CALL, order=1), "out")
 TEXTS = (message(1, "short"), message(2, LONG))
+SUMMARY, NEWER = HistorySummary(1, "so far", USAGE), HistorySummary(10, "since then", USAGE)
+SUMMARISED = WaitingForUserMessage(
+    1, 2, TurnSucceeded(1), history=HistoryRange(summarised_through=1)
+)
+ONE_SUMMARY = {"HistorySummary": 1}
 HELLO = AgentUserMessage("hello", "its id")
 SAID = AgentMessage(1, TURN, MessageRole.USER, '{"user": "hello"}', "hello", message_id="its id")
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)

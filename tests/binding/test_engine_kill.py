@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from dex_agents_model import OUTCOME_UNKNOWN_TOOL_RESULT, AgentSnapshot
 
 from .conftest import Breakable
@@ -41,6 +43,21 @@ async def test_engine__that_is_killed_keeps_the_queue(breakable: Breakable) -> N
         ["third"],
     ]
     assert conversation.calls() == [("model", 1), ("model", 2), ("model", 1), ("model", 1)]
+
+
+async def test_send__while_the_engine_is_away_arrives_once(breakable: Breakable) -> None:
+    conversation = breakable.conversation()
+    await breakable.stack.start_worker()
+    await conversation.start(Reply(text="first"))
+    await conversation.end_of_turn()
+
+    breakable.stack.kill_engine()
+    sending = asyncio.create_task(conversation.say(Reply(text="second")))
+    await breakable.stack.restart_engine()
+
+    assert await sending
+    assert await conversation.answers(2) == ["second"]
+    assert conversation.calls() == [("model", 1), ("model", 1)]
 
 
 async def test_engine__that_is_killed_lets_running_tools_end_as_their_effects_say(

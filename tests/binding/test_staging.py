@@ -14,6 +14,7 @@ from dex_agents_model.decision import (
     ClaimCall,
     ClearTurn,
     DrainChannels,
+    DropMessages,
     Publish,
     PutToolCall,
     RecordApproval,
@@ -21,6 +22,7 @@ from dex_agents_model.decision import (
     SetInterrupts,
     SetRunState,
     SetState,
+    SetSummary,
     SetTakenRequestIds,
     SetUsage,
     SteeringQueued,
@@ -29,6 +31,8 @@ from dex_agents_model.decision import (
     Write,
 )
 
+from .found import Change, Changes, Found
+from .laboratory import Laboratory
 from .samples import (
     ANSWERED,
     ASKED,
@@ -37,7 +41,9 @@ from .samples import (
     DONE,
     HELLO,
     LONG,
+    NEWER,
     NO,
+    ONE_SUMMARY,
     OPEN,
     OTHER_CALL,
     QUESTIONS,
@@ -49,13 +55,14 @@ from .samples import (
     SPOKEN,
     STATES,
     STEERED,
+    SUMMARISED,
+    SUMMARY,
     TAKEN,
     TEXTS,
     TURN,
     USAGE,
     YES,
 )
-from .staging import Change, Changes, Found, Laboratory
 
 
 @frozen
@@ -130,6 +137,26 @@ STAGED: dict[str, Staged] = {
     "user message": staged(
         (AppendUserMessage(1, TURN, HELLO),),
         found=Found(messages=(SAID,), entries={"AgentMessages": 1}),
+    ),
+    "summary": staged((SetSummary(SUMMARY),), found=Found(summary=SUMMARY, entries=ONE_SUMMARY)),
+    "newer summary": staged(
+        (SetSummary(SUMMARY),),
+        (SetSummary(NEWER),),
+        found=Found(summary=NEWER, entries=ONE_SUMMARY),
+    ),
+    "messages behind a summary": staged(
+        (AppendMessages(TEXTS), SetState(SUMMARISED), SetSummary(SUMMARY)),
+        found=Found(
+            state=SUMMARISED,
+            messages=TEXTS[1:],
+            summary=SUMMARY,
+            entries={"AgentMessages": 2, "AgentMessageParts": 4, **ONE_SUMMARY},
+        ),
+    ),
+    "dropped messages": staged(
+        (AppendMessages(TEXTS),),
+        (DropMessages((2,)),),
+        found=Found(messages=TEXTS[:1], entries={"AgentMessages": 1}),
     ),
     "cleared turn": staged(
         (AppendUserMessage(1, TURN, HELLO), SetRunState(LONG), TakeSteering((), 0, TAKEN)),

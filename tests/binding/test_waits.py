@@ -31,8 +31,9 @@ from dex_agents_model.waits import (
     Wait,
 )
 
+from .found import Woken
+from .laboratory import Laboratory
 from .samples import ANSWERED, ASKED, CALL, NO, QUEUED, RESULTS, SPOKEN, STEERED, TURN, YES
-from .staging import Laboratory, Woken
 
 
 @frozen
