@@ -25,7 +25,7 @@ from .records import (
 from .steps import Step
 from .waits import Wait
 
-R = TypeVar("R")
+R = TypeVar("R", covariant=True)
 
 
 # --- writes --------------------------------------------------------------------------------

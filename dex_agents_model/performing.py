@@ -36,6 +36,7 @@ from .runner import (
     ToolExecutionResult,
     UnfinishedTurn,
 )
+from .text import is_storable
 
 
 def user_message(
@@ -160,7 +161,7 @@ async def _summarize(
             "the session's options ask for compaction, but its runner cannot summarise:"
             " it needs summarize_history and estimate_overhead_tokens"
         )
-    return await runner.summarize_history(
+    summarized: object = await runner.summarize_history(
         SummaryRequest(
             flow_id=where.session,
             turn_id=effect.turn,
@@ -171,6 +172,9 @@ async def _summarize(
             heartbeat=where.heartbeat,
         )
     )
+    if isinstance(summarized, HistorySummarized):
+        return summarized
+    raise ContractBroken(f"summarize_history returned {summarized!r:.200}, not a HistorySummarized")
 
 
 def _build_unfinished_turn(
@@ -178,12 +182,16 @@ def _build_unfinished_turn(
 ) -> UnfinishedTurnBuilt:
     if not isinstance(runner, KeepsUnfinishedTurns):
         return UnfinishedTurnBuilt(None, effect.error)
-    messages = runner.build_unfinished_turn_messages(
-        UnfinishedTurn(
-            flow_id=where.session,
-            turn_id=effect.turn,
-            framework_run_state=effect.run_state,
-            tool_calls={record.tool_call_id: record for record in effect.tool_calls},
-        )
+    turn = UnfinishedTurn(
+        flow_id=where.session,
+        turn_id=effect.turn,
+        framework_run_state=effect.run_state,
+        tool_calls={record.tool_call_id: record for record in effect.tool_calls},
     )
-    return UnfinishedTurnBuilt(None if messages is None else tuple(messages), effect.error)
+    try:
+        messages = runner.build_unfinished_turn_messages(turn)
+    except Exception:  # noqa: BLE001 - the turn must end; without its items a note of it is kept
+        messages = None
+    if messages is None or not all(is_storable(message.framework_item) for message in messages):
+        return UnfinishedTurnBuilt(None, effect.error)
+    return UnfinishedTurnBuilt(tuple(messages), effect.error)

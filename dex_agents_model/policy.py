@@ -103,7 +103,7 @@ class CompactionPolicy:
     @property
     def trigger_tokens(self) -> int:
         """An input that is estimated to be larger starts a compaction."""
-        return int(self.context_window_tokens * self.trigger_ratio)
+        return round(self.context_window_tokens * self.trigger_ratio)
 
 
 @frozen(kw_only=True)

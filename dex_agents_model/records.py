@@ -268,6 +268,8 @@ class _RunningTurn:
     steering_count: int = 0
     """Steering messages that this turn took up."""
     history: HistoryRange = HistoryRange()
+    may_compact: bool = True
+    """False once a summary could not be made: the turn does not ask for one again."""
 
     @property
     def active_turn_id(self) -> TurnId:

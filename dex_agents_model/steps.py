@@ -31,7 +31,6 @@ class RunModel:
     """One model call of a turn, after earlier turns were summarised if they have to be."""
 
     turn: TurnId
-    may_compact: bool = True
 
 
 @frozen

@@ -29,9 +29,13 @@ def size_bytes(text: str) -> int:
 
 def keep_bytes(text: str, limit_bytes: int) -> str:
     """The longest start of ``text`` that has at most ``limit_bytes`` in UTF-8; no character is split."""
-    if size_bytes(text) <= limit_bytes:
+    encoded = text.encode("utf-8", "surrogatepass")
+    if len(encoded) <= limit_bytes:
         return text
-    return text.encode("utf-8", "surrogatepass")[:limit_bytes].decode("utf-8", "ignore")
+    end = limit_bytes
+    while encoded[end] & 0b1100_0000 == 0b1000_0000:  # in the middle of a character
+        end -= 1
+    return encoded[:end].decode("utf-8", "surrogatepass")
 
 
 def shorten(text: str, limit_bytes: int) -> str:

@@ -52,6 +52,8 @@ def load(data: object, shape: type[T]) -> T:
             " Run the release that wrote it, or a newer one."
         )
     body = {key: item for key, item in data.items() if key != _VERSION_KEY}
+    if not isinstance(body.get(_ITEMS_KEY, []), list):
+        raise StateCorrupt(f"stored {_name(shape)} has no list of items: {data!r:.200}")
     try:
         return _CONVERTER.structure(body.get(_ITEMS_KEY, body), shape)
     except (BaseValidationError, ValueError, TypeError, KeyError) as error:
@@ -64,11 +66,11 @@ def _name(shape: object) -> str:
     return getattr(shape, "__name__", str(shape))
 
 
-def _exact(value: Any, shape: type[T]) -> T:
-    """A primitive as it is: a record that needs coercion is not one that was written here."""
-    if type(value) is not shape:
+def _primitive(value: Any, shape: Any) -> Any:
+    """A primitive as it is, or the member of an enumeration: what needs coercion was not written here."""
+    if shape in (bool, int, str) and type(value) is not shape:
         raise TypeError(f"{value!r:.40} is no {shape.__name__}")
-    return value
+    return value if type(value) is shape else shape(value)
 
 
 def _tag(converter: Converter, union: Any, name: str) -> None:
@@ -128,9 +130,12 @@ def _set_data_apart(converter: Converter) -> None:
 
 def _make_converter() -> Converter:
     converter = make_converter(forbid_extra_keys=False, detailed_validation=False)
-    converter.register_structure_hook_func(lambda shape: shape in (bool, int, str), _exact)
+    for primitive in (bool, int, str):
+        converter.register_structure_hook(primitive, _primitive)
     for identifier in (SessionId, TurnId, ToolCallId, InterruptId):
-        converter.register_structure_hook(identifier, lambda text, shape: shape(_exact(text, str)))
+        converter.register_structure_hook(
+            identifier, lambda text, shape: shape(_primitive(text, str))
+        )
         converter.register_unstructure_hook(identifier, str)
     for record_class in get_args(AgentToolCall):
         _flatten_call(converter, record_class)

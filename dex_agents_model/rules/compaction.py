@@ -128,10 +128,15 @@ def go_on_uncompacted(
     step: RecordCompactionFailure, view: SessionView, on: AttemptsExhausted, now: datetime
 ) -> StepDecision:
     """A summary is a help, not a condition: the turn goes on with all that is stored."""
+    if not isinstance(view.state, RunningModel):
+        raise StateCorrupt(f"{step.turn} could not compact its history in the state {view.state}")
     error = shorten(clean_text(on.detail or on.error_type), _ERROR_BYTES)
     return StepDecision(
-        commit=Commit(events=(TurnEvent(step.turn, HistoryCompactionFailed(error)),)),
-        next=GoTo((RunModel(step.turn, may_compact=False),)),
+        commit=Commit(
+            writes=(SetState(evolve(view.state, may_compact=False)),),
+            events=(TurnEvent(step.turn, HistoryCompactionFailed(error)),),
+        ),
+        next=GoTo((RunModel(step.turn),)),
     )
 
 

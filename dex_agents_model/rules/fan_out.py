@@ -39,13 +39,15 @@ def fan_out_tool_calls(
     waiting = tuple(r for r in records if isinstance(r, AwaitingApproval))
     refusal = _refusal(records, len(waiting), view.options)
     if refusal is not None:
-        return end_over_a_limit(step, refusal, SetUsage(usage))
+        told = TurnEvent(step.turn, UsageRecorded(on.usage, usage))
+        return end_over_a_limit(step, refusal, Commit(writes=(SetUsage(usage),), events=(told,)))
     running = RunningTools(
         state.turn_count,
         state.message_count,
         state.model_calls + 1,
         state.steering_count,
         state.history,
+        state.may_compact,
     )
     return StepDecision(
         commit=Commit(

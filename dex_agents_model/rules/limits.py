@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decision import Commit, GoTo, StepDecision, Write
+from ..decision import Commit, GoTo, StepDecision
 from ..errors import StateCorrupt
 from ..records import RunningModel
 from ..steps import RecordTurnFailure, RunModel
@@ -15,7 +15,7 @@ def running_model(view: TurnView) -> RunningModel:
     return view.state
 
 
-def end_over_a_limit(step: RunModel, error: str, *writes: Write) -> StepDecision:
+def end_over_a_limit(step: RunModel, error: str, commit: Commit | None = None) -> StepDecision:
     return StepDecision(
-        commit=Commit(writes=writes), next=GoTo((RecordTurnFailure(step.turn, error),))
+        commit=commit or Commit(), next=GoTo((RecordTurnFailure(step.turn, error),))
     )

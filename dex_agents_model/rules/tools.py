@@ -67,7 +67,7 @@ def record_output(
     step: CallTool | CallSingleAttemptTool, view: CallView, on: ToolReturned, now: datetime
 ) -> StepDecision:
     """The tool returned; a result beyond the limit is cut, never refused: the work is done."""
-    record = _record(step.call, view)
+    record = _runnable(step.call, view)
     limit_bytes = view.options.max_tool_output_bytes
     output = clean_text(on.output)
     kept = keep_bytes(output, limit_bytes)
@@ -84,7 +84,7 @@ def record_error(
     step: CallTool | CallSingleAttemptTool, view: CallView, on: ToolRaised, now: datetime
 ) -> StepDecision:
     """The tool said that it failed: the model is told, and nothing is tried again."""
-    return finish(Failed(_record(step.call, view).call, _error(on.message)))
+    return finish(Failed(_runnable(step.call, view).call, _error(on.message)))
 
 
 def give_up(
@@ -135,6 +135,13 @@ def _record(call: str, view: CallView) -> AgentToolCall:
     if view.record is None:
         raise StateCorrupt(f"the running turn has no record of its tool call {call}")
     return view.record
+
+
+def _runnable(call: str, view: CallView) -> Runnable:
+    record = _record(call, view)
+    if not isinstance(record, Runnable):
+        raise StateCorrupt(f"tool call {call} ran while it was {record.status}")
+    return record
 
 
 def _error(message: str) -> str:

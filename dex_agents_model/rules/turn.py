@@ -70,11 +70,12 @@ from .messages import place
 def start_session(
     step: StartAgentSession, view: SessionView, on: Entered, now: datetime
 ) -> StepDecision:
-    """Lay out an empty session; its first message, when there is one, begins turn 1."""
+    """Lay out an empty session; its first message, when there is one that it takes, begins turn 1."""
     fresh: tuple[Write, ...] = (SetUsage(AgentUsage()), SetInterrupts(()))
     idle = WaitingForUserMessage()
-    if step.initial_message is not None and step.initial_message.text.strip():
-        return _begin_turn(idle, step.initial_message, fresh)
+    message = step.initial_message
+    if message is not None and view.options.user_message_refusal(message.text) is None:
+        return _begin_turn(idle, message, fresh)
     return StepDecision(
         commit=Commit(writes=(SetState(idle), *fresh)), next=GoTo((AwaitUserMessage(),))
     )
@@ -126,7 +127,7 @@ def call_the_model(
     shortened: tuple[ToolCallId, ...] | None = ()
     policy = view.options.compaction
     if policy is not None:
-        boundary = boundary_to_compact(view, policy) if step.may_compact else None
+        boundary = boundary_to_compact(view, policy) if state.may_compact else None
         if boundary is not None:
             return StepDecision(next=GoTo((CompactHistory(step.turn, boundary),)))
         shortened = results_to_shorten(view, policy)
@@ -189,6 +190,7 @@ def resume_turn(
         state.model_calls,
         state.steering_count + len(steering),
         state.history,
+        state.may_compact,
     )
     commit = Commit(writes=(SetState(calling),))
     if steering:
