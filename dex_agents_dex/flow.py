@@ -36,8 +36,9 @@ from .calling import PATIENT, retrying
 from .codec import codec_registry
 from .engine_clock import EngineClock
 from .errors import FlowNotBound
+from .loads import head_entries_of, loads_of
 from .port import Known, SessionBinding
-from .reading import SessionReader, head_entries_of, loads_of
+from .reading import SessionReader
 from .schema import DEFINITIONS, LOCKS
 from .steps import STEP_CLASSES, movement
 from .writing import SessionWriter

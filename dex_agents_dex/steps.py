@@ -16,8 +16,8 @@ from dex_agents_model.spec import Limits, Lock, Spec
 from dex_agents_model.steps import CallStep, Step
 from dex_agents_model.table import SPEC_OF, SPECS
 
+from .loads import entries_of, loads_of, message_entries_of
 from .port import DexStepPort, Known, SessionBinding, dex_wait
-from .reading import entries_of, loads_of, message_entries_of
 from .schema import AGENT_MESSAGES, LOCKS
 
 
