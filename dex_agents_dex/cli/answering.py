@@ -45,7 +45,9 @@ def send(session: str, text: str, as_json: bool, place: Place) -> None:
 @as_json
 @at_a_place
 def steer(session: str, text: str, keep_questions: bool, as_json: bool, place: Place) -> None:
-    """Speak to the turn that runs; it hears it before its next model call.
+    """Speak to the turn that runs.
+
+    It hears the message before its next model call; when no turn runs, the message begins one.
 
     \b
     Example:

@@ -192,7 +192,9 @@ def messages(session: str, after: int, as_json: bool, place: Place) -> None:
 @as_json
 @at_a_place
 def queue(session: str, as_json: bool, place: Place) -> None:
-    """Print the messages that wait for their turn, oldest first, with their IDs.
+    """List the messages that wait for their turn.
+
+    The oldest comes first, each with the ID that `withdraw` takes.
 
     \b
     Example:

@@ -21,18 +21,18 @@ _SILENT: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED
 _CLOSED: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
 
-async def ask_whether_it_answers(
-    server_address: str, *, within: timedelta = _ANSWERS_WITHIN
-) -> None:
+async def ask_whether_it_answers(server_address: str, *, within: timedelta | None = None) -> None:
     """Ask the server who it is.
 
     Raises:
-        EngineUnavailable: nothing answers in time, or no Dex server.
+        EngineUnavailable: nothing answers ``within`` (else 5 seconds), or no Dex server.
     """
     async with grpc.aio.insecure_channel(server_address) as channel:
         service = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
         try:
-            await service.GetServerInfo(Empty(), timeout=within.total_seconds())
+            await service.GetServerInfo(
+                Empty(), timeout=(within or _ANSWERS_WITHIN).total_seconds()
+            )
         except grpc.aio.AioRpcError as error:
             # gRPC tells the whole way to the fault; its last words are the fault.
             said = (error.details() or error.code().name).rpartition(": ")[2].strip("]")

@@ -48,7 +48,7 @@ def main(verbose: bool) -> None:
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print what makes a shell complete this program's commands and options.
+    """Print what makes a shell complete commands and options.
 
     \b
     Examples:

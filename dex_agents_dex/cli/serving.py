@@ -26,7 +26,7 @@ def _engine_command() -> click.Command:
         if each.name == "data_dir":
             each.default = DEFAULT_DATA_DIR
     command.help = (
-        "Run the dev engine here, in the foreground: a Dex server for this machine.\n\n"
+        "Run the dev engine: a Dex server for this machine.\n\n"
         "The other commands start one by themselves when they need it; with `dev` you see it,"
         " and choose its port.\n\n"
         "\b\nExample:\n  dex-agents dev --data-dir .dex-agents"
@@ -48,7 +48,9 @@ dev = _engine_command()
 )
 @at_a_place
 def serve(flows: tuple[NamedFlow, ...], slots: int, place: Place) -> None:
-    """Be a Worker for sessions until SIGTERM or Ctrl-C, then end what runs and leave.
+    """Run the Steps of sessions until SIGTERM or Ctrl-C.
+
+    What runs then may end before the program does.
 
     MODULE:FLOW names an AgentSessionFlow, or a function that builds one; the current directory
     comes first.

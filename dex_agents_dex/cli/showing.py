@@ -55,7 +55,9 @@ class _Shown:
 @as_json
 @at_a_place
 def show(session: str, steps: bool, as_json: bool, place: Place) -> None:
-    """Print one session: what was said, its tool calls, questions and approvals, usage and Steps.
+    """Print one session on a page.
+
+    It has what was said, tool calls, questions, approvals, usage, and the Steps with their attempts.
 
     \b
     Examples:

@@ -11,10 +11,12 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from dex_agents_dex.testing import wait_until
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>()][0-9A-Z]?)|[\r\x08]")
+_WHERE_IS_THE_CURSOR = b"\x1b[6n"  # a terminal answers this
 _COLUMNS, _LINES = "100", "40"
 
 
@@ -37,15 +39,15 @@ class PtyProgram:
                 "TERM": "xterm",
                 "COLUMNS": _COLUMNS,
                 "LINES": _LINES,
-                "PROMPT_TOOLKIT_NO_CPR": "1",  # nobody answers where the cursor is
                 **(env or {}),
             },
         )
         os.close(theirs)
         os.set_blocking(self._own, False)
         self._seen = ""
+        self._looked_at = 0
 
-    def __enter__(self) -> PtyProgram:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -58,21 +60,21 @@ class PtyProgram:
         self._read()
         return _ESCAPES.sub("", self._seen)
 
-    async def wait_to_see(self, text: str, *, after: str = "") -> None:
-        """Wait for ``text``, behind the first ``after``.
+    async def wait_to_see(self, text: str) -> None:
+        """Wait for ``text``, behind what was waited for before.
 
         Raises:
-            TimeoutError: it did not come.
+            TimeoutError: it did not come; the message has all that was seen.
         """
 
         def look() -> bool:
-            _, found, rest = self.seen.partition(after)
-            return bool(found or not after) and text in rest
+            return self.seen.find(text, self._looked_at) >= 0
 
         try:
             await wait_until(f"{text!r} on the terminal", look)
         except TimeoutError as error:
             raise TimeoutError(f"{error}; on the terminal was:\n{self.seen}") from None
+        self._looked_at = self.seen.find(text, self._looked_at) + len(text)
 
     def type(self, line: str) -> None:
         """Type a line and Enter."""
@@ -108,3 +110,5 @@ class PtyProgram:
             if not read:
                 return
             self._seen += read.decode(errors="replace")
+            for _ in range(read.count(_WHERE_IS_THE_CURSOR)):
+                os.write(self._own, b"\x1b[1;1R")

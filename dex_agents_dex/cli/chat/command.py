@@ -14,14 +14,14 @@ import click
 from rich.text import Text
 
 from ...client import AgentSessionClient
-from ...errors import SessionNotFound
+from ...errors import AgentSessionError, SessionNotFound
 from ...flow import AgentSessionFlow
 from ...runtime import AgentRuntime
 from ..connecting import Place, at_a_place, describe, desk_at, server_at
 from ..loading import FLOW, NamedFlow
 from ..names import SESSION, this_person
 from ..probing import while_it_answers
-from ..trouble import Trouble, run
+from ..trouble import Trouble, run, told
 from ..words import QUIET
 from .board import Board
 from .conversation import COMMANDS, Conversation
@@ -38,8 +38,13 @@ _ID_CHARACTERS = 8
     "--no-worker", is_flag=True, help="Run no Step here: other Workers serve (`dex-agents serve`)."
 )
 @at_a_place
-def chat(flow: NamedFlow, session: str | None, no_worker: bool, place: Place) -> None:
-    """Talk to an agent: see it work, answer its questions, speak to it while it runs.
+@click.pass_context
+def chat(
+    context: click.Context, flow: NamedFlow, session: str | None, no_worker: bool, place: Place
+) -> None:
+    """Talk to an agent in this terminal.
+
+    You see it work, answer its questions, and may speak to it while it runs.
 
     Ctrl-C cancels the turn that runs; twice leaves. The session lives on, also when this program is
     killed: `--session` goes on with it. Lines may come from a pipe, too.
@@ -51,21 +56,34 @@ def chat(flow: NamedFlow, session: str | None, no_worker: bool, place: Place) ->
       echo "How is order 7?" | dex-agents chat my_agent:flow
     """
     session_id = session or f"chat-{uuid4().hex[:_ID_CHARACTERS]}"
-    try:
-        run(_chat(flow.flow, session_id, place, no_worker=no_worker))
-    finally:
-        command = ("dex-agents", "chat", flow.name, "--session", session_id, *place.as_options())
-        click.echo(f"go on with: {shlex.join(command)}", err=True)
+    trouble = run(_chat(flow.flow, session_id, place, no_worker=no_worker))
+    if trouble is not None:
+        trouble.show()
+    again = ("dex-agents", "chat", flow.name, "--session", session_id, *place.as_options())
+    click.echo(f"go on with: {shlex.join(again)}", err=True)
+    if trouble is not None:
+        context.exit(trouble.exit_code)
 
 
-async def _chat(flow: AgentSessionFlow, session_id: str, place: Place, *, no_worker: bool) -> None:
+async def _chat(
+    flow: AgentSessionFlow, session_id: str, place: Place, *, no_worker: bool
+) -> Trouble | None:
+    """What cut the conversation off; None when the person left.
+
+    Raises:
+        AgentSessionError: there was none, for the session could not be opened.
+    """
     async with server_at(place, keep_engine=True) as address:
         is_new = await _is_new(address, session_id, flow)
         async with _sessions(flow, address, no_worker=no_worker) as sessions:
             if is_new:
                 await sessions.start_session(session_id)
             with _screen() as screen:
-                await _converse(sessions, session_id, flow, screen, address)
+                try:
+                    await _converse(sessions, session_id, flow, screen, address)
+                except AgentSessionError as error:
+                    return told(error)
+    return None
 
 
 async def _is_new(address: str, session_id: str, flow: AgentSessionFlow) -> bool:

@@ -167,7 +167,7 @@ class Conversation:
 
     async def _answer(self, typed: Typed, text: str) -> None:
         asked = self._board.questions[0]
-        if typed.about != asked.interrupt_id:
+        if self._screen.is_terminal and typed.about != asked.interrupt_id:
             self._quietly("  not taken: the question is another one now")
             self._watcher.ask_again()
             return

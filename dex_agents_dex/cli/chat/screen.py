@@ -16,7 +16,7 @@ from ..words import screen
 
 @frozen
 class Typed:
-    """A line that a person typed, and what the prompt was about when they began to."""
+    """A line, and on a terminal what the prompt was about when a person began to type it."""
 
     text: str
     about: str | None = None
@@ -64,7 +64,6 @@ class PipeScreen:
         self.on_interrupt: Callable[[], None] = lambda: None
         self._console: Final = screen()
         self._is_flowing = False
-        self._about: str | None = None
         self._lines: Final = asyncio.Queue[str | None]()
         loop = asyncio.get_running_loop()
         # A thread of its own: one of the loop's pool would be waited for at the end.
@@ -89,11 +88,11 @@ class PipeScreen:
         pass
 
     def ask(self, prompt: str, *, about: str | None = None, prefill: str = "") -> None:
-        self._about = about
+        pass
 
     async def read(self) -> Typed | None:
         line = await self._lines.get()
-        return None if line is None else Typed(line, self._about)
+        return None if line is None else Typed(line)
 
     def _read_all(self, loop: asyncio.AbstractEventLoop) -> None:
         for line in sys.stdin:
