@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from attrs import frozen
 
@@ -82,6 +82,13 @@ class Change:
     before: World
     after: World
     cause: Cause
+
+    def commit(self, *kinds: type[Any]) -> Committed | None:
+        """The commit, if this is one and has a write or a publish of one of ``kinds``; of any, without them."""
+        cause = self.cause
+        if not isinstance(cause, Committed):
+            return None
+        return cause if not kinds or not cause.decided.kinds.isdisjoint(kinds) else None
 
 
 class Edge(NamedTuple):

@@ -42,6 +42,12 @@ class Decided:
     cancels: frozenset[type[Any]] = frozenset()
     condition: Condition | None = None
     reply: Reply | None = None
+    kinds: frozenset[type[Any]] = field(init=False)
+    """The classes of its writes and publishes."""
+
+    @kinds.default
+    def _of_writes_and_publishes(self) -> frozenset[type[Any]]:
+        return frozenset(map(type, (*self.writes, *self.publishes)))
 
 
 @frozen(eq=False)

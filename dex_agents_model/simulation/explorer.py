@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from array import array
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from attrs import frozen
@@ -15,6 +12,7 @@ from .actions import Change
 from .engine import Engine
 from .faults import ONE_FAULT, Faults
 from .invariants import INVARIANTS, Invariant, named
+from .memory import uncollected
 from .outside import perf_counter
 from .progress import why_it_must_not_rest
 from .scenario import Scenario
@@ -65,7 +63,7 @@ def explore(
     """
     search = _Search(Engine(scenario, faults), invariants)
     start = perf_counter()
-    with _uncollected():
+    with uncollected():
         is_complete = search.run(max_states, stop_at)
         if is_complete and not search.findings:
             search.find_worlds_that_never_rest()
@@ -85,18 +83,6 @@ def replay(
 ) -> tuple[tuple[str, ...], World]:
     """The lines of the trace that ``choices`` pick, and the world that they lead to."""
     return walk(Engine(scenario, faults), choices)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """A search keeps all that it makes and makes no cycles: collecting garbage takes a third of its time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class _Search:

@@ -19,6 +19,7 @@ from .actions import Action, Does, Edge
 from .engine import Engine
 from .faults import Faults
 from .invariants import INVARIANTS, Invariant, named
+from .memory import uncollected
 from .outside import Random
 from .progress import why_it_must_not_rest
 from .random_scenario import scenario_of
@@ -76,7 +77,8 @@ def simulate(
         chance,
         invariants,
     )
-    broken = life.lived(actions) or life.healed(peace_within)
+    with uncollected():
+        broken = life.lived(actions) or life.healed(peace_within)
     state = state_in(life.world.records)
     return Life(
         seed=seed,

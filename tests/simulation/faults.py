@@ -641,7 +641,7 @@ FAULTS: Final = (
     PlantedFault(
         "cancel_turn locks no state",
         rpc(CancelTurn, locks=(Lock.INTERRUPTS,)),
-        "cancel",
+        "cancel-and-queue",
         "one control branch is live",
     ),
     PlantedFault(
@@ -665,8 +665,8 @@ FAULTS: Final = (
     PlantedFault(
         "cancel_turn spares those that record results",
         replies(CancelTurn, _sparing_those_that_record),
-        "cancel",
-        _RESULT,
+        "stale-claim",
+        "an ended turn leaves nothing",
     ),
     PlantedFault(
         "a cancelled turn leaves its results",
@@ -683,7 +683,7 @@ FAULTS: Final = (
     PlantedFault(
         "AwaitUserMessage takes no lock",
         spec(AwaitUserMessage, execute_locks=()),
-        "cancel",
+        "cancel-and-queue",
         "one control branch is live",
     ),
     PlantedFault(

@@ -7,15 +7,15 @@ from attrs import evolve
 
 from dex_agents_model.decision import ClearTurn
 from dex_agents_model.effects import InterruptAnswered, TurnCompleted
-from dex_agents_model.requests import SendUserMessage
+from dex_agents_model.requests import ClaimToolCall
 from dex_agents_model.simulation import simulate
 from dex_agents_model.simulation.report import lines_of_life
 from dex_agents_model.steps import AwaitToolApproval, RunModel
 
-from .planting import Plant, decisions, going, rpc, spec, without, writing
+from .planting import Plant, decisions, going, replies, spec, without, writing
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_simulate__keeps_every_promise(seed: int) -> None:
     life = simulate(seed)
 
@@ -35,9 +35,9 @@ def test_simulate__is_what_its_seed_makes_it() -> None:
         decisions(RunModel, TurnCompleted, writing(without(ClearTurn))),
         decisions(AwaitToolApproval, InterruptAnswered, going(lambda steps: ())),
         spec(AwaitToolApproval, execute_locks=()),
-        rpc(SendUserMessage, locks=()),
+        replies(ClaimToolCall, lambda decision: evolve(decision, writes=())),
     ],
-    ids=["records-outlive-their-turn", "approved-calls-are-forgotten", "no-lock", "no-rpc-lock"],
+    ids=["records-outlive-their-turn", "approved-calls-are-forgotten", "no-lock", "no-claim"],
 )
 def test_simulate__finds_a_planted_fault(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)

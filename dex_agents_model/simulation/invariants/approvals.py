@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from attrs import evolve
 
 from ...calls import AwaitingApproval, Rejected, RequestedToolCall, Runnable
-from ...decision import InterruptResolved, PutToolCall, RecordApproval
+from ...decision import ClearTurn, InterruptResolved, PutToolCall, RecordApproval
 from ...effects import InterruptAnswered, Occurrence
 from ...requests import ResolveInterrupt
-from ..actions import Change, Committed
+from ..actions import Change
 from ..channels import INTERRUPT_RESOLUTIONS
 from ..scenario import since_epoch_ms
 from ..stored import approvals_in, cancelled_turn_in, interrupts_in, tool_calls_in
@@ -23,7 +23,7 @@ def questions_mirror_the_calls_that_wait(change: Change) -> Iterator[str]:
 
     A cancelled turn asks nothing any more.
     """
-    if not isinstance(change.cause, Committed):
+    if change.commit() is None:
         return
     world = change.after
     cancelled = cancelled_turn_in(world.records)
@@ -45,8 +45,8 @@ def questions_mirror_the_calls_that_wait(change: Change) -> Iterator[str]:
 
 def approval_comes_before_running(change: Change) -> Iterator[str]:
     """A call that needs approval becomes runnable by an accepted approval alone, as it was shown or edited."""
-    cause = change.cause
-    if not isinstance(cause, Committed):
+    cause = change.commit(PutToolCall)
+    if cause is None:
         return
     before = {each.tool_call_id: each for each in tool_calls_in(change.before.records)}
     for write in cause.decided.writes:
@@ -65,8 +65,8 @@ def approval_comes_before_running(change: Change) -> Iterator[str]:
 
 def each_decision_is_kept_once(change: Change) -> Iterator[str]:
     """A call that stops waiting for approval leaves one record of who decided what."""
-    cause = change.cause
-    if not isinstance(cause, Committed):
+    cause = change.commit(PutToolCall, ClearTurn, RecordApproval)
+    if cause is None:
         return
     kept = [w.record for w in cause.decided.writes if isinstance(w, RecordApproval)]
     known = {each.interrupt_id for each in approvals_in(change.before.records)}
@@ -85,16 +85,17 @@ def each_decision_is_kept_once(change: Change) -> Iterator[str]:
 
 def accepted_answers_are_applied(change: Change) -> Iterator[str]:
     """An answer that was accepted decides its call, whatever Timer fires; each question has one answer."""
-    if not isinstance(change.cause, Committed):
+    cause = change.commit(PutToolCall, InterruptResolved)
+    if cause is None:
         return
     answered = dict(change.before.ledger.answered)
-    for publish in change.cause.decided.publishes:
+    for publish in cause.decided.publishes:
         if isinstance(publish, InterruptResolved):
             interrupt_id = publish.resolution.interrupt_id
             asked = [each.interrupt_id for each in interrupts_in(change.before.records)]
             if interrupt_id in answered or interrupt_id not in asked:
                 yield f"an answer to {interrupt_id} is accepted, and the question did not wait"
-    for write in change.cause.decided.writes:
+    for write in cause.decided.writes:
         if not isinstance(write, PutToolCall) or isinstance(write.record, AwaitingApproval):
             continue
         record = write.record
@@ -109,10 +110,8 @@ def late_answers_are_refused(tolerance_ms: int = 1000) -> Invariant:
     """A checker: no answer is accepted at or after its deadline, but for the skew of a Worker's clock."""
 
     def late_answers_are_refused(change: Change) -> Iterator[str]:
-        cause = change.cause
-        if not isinstance(cause, Committed) or not isinstance(cause.by, ResolveInterrupt):
-            return
-        if not any(isinstance(each, InterruptResolved) for each in cause.decided.publishes):
+        cause = change.commit(InterruptResolved)
+        if cause is None or not isinstance(cause.by, ResolveInterrupt):
             return
         for asked in interrupts_in(change.before.records):
             if asked.interrupt_id != cause.by.interrupt_id or asked.deadline is None:

@@ -9,7 +9,7 @@ from ...decision import PutToolCall, ToolCallFinished
 from ...effects import AttemptsExhausted, BuildUnfinishedTurn
 from ...policy import EFFECT_RULES
 from ...steps import CallStep, RecordTurnCancelled, RunModel
-from ..actions import AttemptFailed, Change, Committed, Ran
+from ..actions import AttemptFailed, Change, Ran
 from ..channels import results_in
 from ..stored import cancelled_turn_in, state_in, tool_calls_in
 from ..world import Execution, World
@@ -54,9 +54,10 @@ def nothing_of_a_cancelled_turn_starts(change: Change) -> Iterator[str]:
 
 def each_call_has_one_result(change: Change) -> Iterator[str]:
     """A record becomes final once, and tells so exactly once, in the same commit."""
-    if not isinstance(change.cause, Committed):
+    cause = change.commit(PutToolCall, ToolCallFinished)
+    if cause is None:
         return
-    decided = change.cause.decided
+    decided = cause.decided
     before = {each.tool_call_id: each for each in tool_calls_in(change.before.records)}
     told = [p.record for p in decided.publishes if isinstance(p, ToolCallFinished)]
     ended = [
@@ -79,9 +80,8 @@ def each_call_has_one_result(change: Change) -> Iterator[str]:
 
 def model_is_called_after_all_results(change: Change) -> Iterator[str]:
     """The model goes on only when every record of the turn is final and every result was counted."""
-    if not isinstance(change.cause, Committed):
-        return
-    if not any(isinstance(step, RunModel) for step in change.cause.decided.next):
+    cause = change.commit()
+    if cause is None or not any(isinstance(step, RunModel) for step in cause.decided.next):
         return
     for record in tool_calls_in(change.after.records):
         if not isinstance(record, FinalCall):
@@ -92,8 +92,8 @@ def model_is_called_after_all_results(change: Change) -> Iterator[str]:
 
 def a_write_that_started_is_not_called_failed(change: Change) -> Iterator[str]:
     """A given-up call that may have changed the world says so; only its tool's own word makes it failed."""
-    cause = change.cause
-    if not isinstance(cause, Committed) or not isinstance(cause.on, AttemptsExhausted):
+    cause = change.commit(PutToolCall)
+    if cause is None or not isinstance(cause.on, AttemptsExhausted):
         return
     for write in cause.decided.writes:
         if not isinstance(write, PutToolCall) or not isinstance(write.record, Failed):

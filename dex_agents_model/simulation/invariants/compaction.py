@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...decision import SetSummary
 from ...effects import CallModel
-from ..actions import Change, Committed, Ran
+from ..actions import Change, Ran
 from ..stored import messages_in, state_in, summary_in
 
 
@@ -28,11 +28,12 @@ def the_model_is_told_everything_once(change: Change) -> Iterator[str]:
 
 def a_summary_ends_between_turns(change: Change) -> Iterator[str]:
     """A summary stands for whole turns, and never for the running one."""
-    if not isinstance(change.cause, Committed):
+    cause = change.commit(SetSummary)
+    if cause is None:
         return
     state = state_in(change.after.records)
     turns = {each.sequence: each.turn_id for each in messages_in(change.after.records)}
-    for write in change.cause.decided.writes:
+    for write in cause.decided.writes:
         if not isinstance(write, SetSummary):
             continue
         last = write.summary.through_sequence

@@ -7,7 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ...calls import AwaitingApproval, Rejected
-from ...decision import Publish, SetUsage, SteeringQueued, UserMessageQueued
+from ...decision import (
+    AppendMessages,
+    AppendUserMessage,
+    DropMessages,
+    Publish,
+    SetState,
+    SetUsage,
+    SteeringQueued,
+    UserMessageQueued,
+)
 from ...effects import (
     HistorySummarized,
     Occurrence,
@@ -30,7 +39,7 @@ from ...records import (
 )
 from ...requests import WithdrawUserMessage
 from ...steps import CallStep, CompactHistory, ResumeTurn, RunModel
-from ..actions import Change, Committed
+from ..actions import Change
 from ..channels import INTERRUPT_RESOLUTIONS, TOOL_CALL_RESULTS, steering_in, user_messages_in
 from ..ledger import name_of_message
 from ..stored import (
@@ -54,8 +63,8 @@ _OUTCOMES: Final[Mapping[type[Any], type[Any]]] = {
 
 def user_messages_are_taken_once_in_order(change: Change) -> Iterator[str]:
     """What users said waits in the order of its commits, and begins or steers one turn, unchanged."""
-    cause = change.cause
-    if not isinstance(cause, Committed):
+    cause = change.commit()
+    if cause is None:
         return
     world, ledger = change.after, change.after.ledger
     spoken = [each.on.message for each in world.executions if isinstance(each.on, UserSpoke)]
@@ -91,7 +100,7 @@ def steering_goes_ahead_of_the_queue(change: Change) -> Iterator[str]:
 
 def steering_enters_history_once(change: Change) -> Iterator[str]:
     """However a turn ends, what steered it is stored with it, once."""
-    if not isinstance(change.cause, Committed) or not _ends_a_turn(change):
+    if not _ends_a_turn(change):
         return
     stored = Counter(each.text for each in _added(change) if each.role is MessageRole.USER)
     for text, times in Counter(change.before.ledger.heard).items():
@@ -101,7 +110,7 @@ def steering_enters_history_once(change: Change) -> Iterator[str]:
 
 def messages_have_no_gap(change: Change) -> Iterator[str]:
     """Sequences are 1, 2, 3 ... and the state counts them; those dropped behind a summary were the first."""
-    if not isinstance(change.cause, Committed):
+    if change.commit(SetState, AppendMessages, AppendUserMessage, DropMessages) is None:
         return
     state = state_in(change.after.records)
     sequences = [message.sequence for message in messages_in(change.after.records)]
@@ -113,7 +122,7 @@ def messages_have_no_gap(change: Change) -> Iterator[str]:
 
 def stored_messages_never_change(change: Change) -> Iterator[str]:
     """History is only added to; what is dropped, a summary stands for."""
-    if not isinstance(change.cause, Committed):
+    if change.commit(AppendMessages, AppendUserMessage, DropMessages) is None:
         return
     state = state_in(change.after.records)
     first = 1 if state is None else state.history.first_sequence
@@ -129,7 +138,7 @@ def each_stored_call_has_its_result(change: Change) -> Iterator[str]:
     """Within a turn every stored tool call is followed by exactly one result, and no result stands alone."""
     open_calls: list[tuple[TurnId, str]] = []
     state = state_in(change.after.records)
-    if not isinstance(change.cause, Committed) or state is None or not _added(change):
+    if change.commit(AppendMessages) is None or state is None:
         return
     for message in messages_in(change.after.records):
         if message.tool_call_id is None or message.sequence <= state.history.summarised_through:
@@ -147,7 +156,8 @@ def each_stored_call_has_its_result(change: Change) -> Iterator[str]:
 
 def a_completed_turn_stores_its_calls(change: Change) -> Iterator[str]:
     """The messages of a completed turn hold one result for each of its records."""
-    if not isinstance(change.cause, Committed) or not isinstance(change.cause.on, TurnCompleted):
+    cause = change.commit()
+    if cause is None or not isinstance(cause.on, TurnCompleted):
         return
     results = Counter(m.tool_call_id for m in _added(change) if m.role is MessageRole.TOOL)
     for record in tool_calls_in(change.before.records):
@@ -157,7 +167,7 @@ def a_completed_turn_stores_its_calls(change: Change) -> Iterator[str]:
 
 def a_turn_without_answer_tells_what_ran(change: Change) -> Iterator[str]:
     """A failed or cancelled turn keeps its exact items, or leaves one note when a tool may have changed something."""
-    if not isinstance(change.cause, Committed) or not _ends_without_answer(change):
+    if not _ends_without_answer(change):
         return
     records = tool_calls_in(change.before.records)
     added = _added(change)
@@ -186,7 +196,7 @@ def a_turn_without_answer_tells_what_ran(change: Change) -> Iterator[str]:
 def an_ended_turn_leaves_nothing(change: Change) -> Iterator[str]:
     """Between turns there is no record, run state, question, result or answer of an earlier turn."""
     world = change.after
-    if not isinstance(change.cause, Committed):
+    if change.commit() is None:
         return
     if not isinstance(state_in(world.records), WaitingForUserMessage):
         return
@@ -210,22 +220,24 @@ def an_ended_turn_leaves_nothing(change: Change) -> Iterator[str]:
 
 def usage_is_the_sum_of_committed_calls(change: Change) -> Iterator[str]:
     """Each committed model call is counted once."""
-    cause = change.cause
-    if not isinstance(cause, Committed):
+    cause = change.commit()
+    if cause is None:
         return
-    used = cause.on.usage if isinstance(cause.on, _SPENDING) else AgentUsage()
-    sets_it = any(isinstance(write, SetUsage) for write in cause.decided.writes)
-    expected = usage_in(change.before.records) + used
-    if (sets_it or used != AgentUsage()) and usage_in(change.after.records) != expected:
+    spent = cause.on.usage if isinstance(cause.on, _SPENDING) else None
+    if spent is None and change.commit(SetUsage) is None:
+        return
+    expected = usage_in(change.before.records) + (spent or AgentUsage())
+    if usage_in(change.after.records) != expected:
         yield f"the session's usage is {usage_in(change.after.records)}, and should be {expected}"
 
 
 def the_end_of_a_turn_is_told_when_durable(change: Change) -> Iterator[str]:
     """A terminal event is written by the Step after the commit that ended the turn, and tells its outcome."""
-    if not isinstance(change.cause, Committed):
+    cause = change.commit()
+    if cause is None or not cause.decided.events:
         return
     state = state_in(change.before.records)
-    for event in change.cause.decided.events:
+    for event in cause.decided.events:
         outcome = _OUTCOMES.get(type(event.payload))
         if outcome is None:
             continue
@@ -244,6 +256,8 @@ def _added(change: Change) -> tuple[AgentMessage, ...]:
 
 
 def _ends_a_turn(change: Change) -> bool:
+    if change.commit(SetState) is None:
+        return False
     before, after = state_in(change.before.records), state_in(change.after.records)
     was_running = before is not None and before.active_turn_id is not None
     return was_running and after is not None and after.active_turn_id is None
