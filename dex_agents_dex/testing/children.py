@@ -14,6 +14,8 @@ from typing import Final
 from .waiting import DEFAULT_TIMEOUT, wait_until
 
 _SHOWN_LOG_CHARACTERS: Final = 4000
+_STOPS_WITHIN: Final = timedelta(seconds=60)
+"""More than the 30 seconds that a Worker which is told to end gives to what it runs."""
 
 
 class ChildProgram:
@@ -69,7 +71,7 @@ class ChildProgram:
         """Let it go on after a `pause`."""
         os.killpg(self.pid, signal.SIGCONT)
 
-    async def stop(self, timeout: timedelta = DEFAULT_TIMEOUT) -> None:
+    async def stop(self, timeout: timedelta = _STOPS_WITHIN) -> None:
         """Ask it to end (SIGTERM) and wait.
 
         Raises:
