@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from attrs import frozen
 
@@ -60,7 +60,7 @@ class Answers:
     claim: str
     request: Request
     view: RpcView
-    then: RpcDecision[Any]
+    then: RpcDecision[Reply]
     now: datetime = NOW
 
     def result(self) -> RpcDecision[Reply]:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from attrs import fields
 
 from dex_agents_model.calls import AgentToolCall, Rejected, RequestedToolCall, Succeeded, ToolEffect
-from dex_agents_model.decision import Commit, GoTo, StepDecision, Write
+from dex_agents_model.decision import Commit, GoTo, StepDecision
 from dex_agents_model.events import EventPayload, TurnEvent
 from dex_agents_model.ids import SessionId, ToolCallId, TurnId
 from dex_agents_model.policy import AgentSessionOptions
@@ -117,9 +117,9 @@ def ended_calls() -> tuple[Succeeded, Rejected]:
     return Succeeded(call("a"), "found"), Rejected(call("b", order=1), "no")
 
 
-def over_a_limit(error: str, *writes: Write) -> StepDecision:
+def over_a_limit(error: str, commit: Commit = Commit()) -> StepDecision:  # noqa: B008 - frozen
     """A rule ends the turn, and a Step of its own records that."""
-    return StepDecision(commit=Commit(writes=writes), next=GoTo((RecordTurnFailure(TURN, error),)))
+    return StepDecision(commit=commit, next=GoTo((RecordTurnFailure(TURN, error),)))
 
 
 def told(*payloads: EventPayload) -> tuple[TurnEvent, ...]:

@@ -60,6 +60,7 @@ from .samples import NOW, SUM, USED, call, view
 # Three turns of two messages each, and the message that begins the fourth: ten tokens each.
 TURN: Final = TurnId("turn-4")
 STATE: Final = RunningModel(turn_count=4, message_count=7, model_calls=0)
+GAVE_UP: Final = evolve(STATE, may_compact=False)
 RUN: Final = RunModel(TURN)
 MESSAGES: Final = tuple(
     AgentMessage(n, TurnId.of((n + 1) // 2), MessageRole.USER, f"{n}" * 30) for n in range(1, 8)
@@ -110,8 +111,8 @@ SUMMARISED = Reacts(
 )
 FAILED_BEFORE = Reacts(
     "call_the_model__goes_on_with_all_messages_when_no_summary_could_be_made",
-    RunModel(TURN, may_compact=False),
-    turn(within(138, trigger_ratio=0.5)),
+    RUN,
+    turn(within(138, trigger_ratio=0.5), state=GAVE_UP),
     Entered(),
     CALLS_WITH_ALL,
 )
@@ -233,8 +234,11 @@ SUMMARIES = tuple(
 
 def gave_up(error: str) -> StepDecision:
     return StepDecision(
-        commit=Commit(events=(TurnEvent(TURN, HistoryCompactionFailed(error)),)),
-        next=GoTo((RunModel(TURN, may_compact=False),)),
+        commit=Commit(
+            writes=(SetState(GAVE_UP),),
+            events=(TurnEvent(TURN, HistoryCompactionFailed(error)),),
+        ),
+        next=GoTo((RUN,)),
     )
 
 

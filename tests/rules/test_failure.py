@@ -30,7 +30,7 @@ from dex_agents_model.effects import (
     Occurrence,
     UnfinishedTurnBuilt,
 )
-from dex_agents_model.errors import StateCorrupt
+from dex_agents_model.errors import ContractBroken, StateCorrupt
 from dex_agents_model.records import (
     AgentMessage,
     AgentUserMessage,
@@ -166,16 +166,11 @@ def test_record_turn_failure__refuses_a_turn_that_runs_tools(on: Occurrence) -> 
         react(STEP, unfinished(state=USING_TOOLS), on, NOW)
 
 
-@pytest.mark.xfail(
-    reason="the Step fails for ever, for it has no failure route: the session is stuck"
-)
 @pytest.mark.parametrize("step", [STEP, RecordTurnCancelled(TURN)], ids=["failed", "cancelled"])
-def test_finish_turn__stores_a_note_when_what_the_runner_kept_cannot_be_stored(
+def test_finish_turn__refuses_items_that_cannot_be_stored(
     step: RecordTurnFailure | RecordTurnCancelled,
 ) -> None:
-    given = unfinished(run_state="state", tool_calls=RECORDS)
     unstorable = (FrameworkMessage(MessageRole.TOOL, "\ud800"),)
 
-    assert react(step, given, UnfinishedTurnBuilt(unstorable, "lost"), NOW) == react(
-        step, given, UnfinishedTurnBuilt(None, "lost"), NOW
-    )
+    with pytest.raises(ContractBroken, match="a message of the role tool holds text that UTF-8"):
+        react(step, unfinished(run_state="state"), UnfinishedTurnBuilt(unstorable, "lost"), NOW)

@@ -226,6 +226,7 @@ FAN_OUT_AT_LENGTH = Reacts(
 )
 
 TIGHT = AgentSessionOptions(max_response_argument_bytes=6)
+COUNTED = Commit(writes=(SetUsage(SUM),), events=told(UsageRecorded(USED, SUM)))
 SIX_BYTES = '"\u00e9\u00e9"'
 FAN_OUTS_WITHIN_BOUNDS = (
     Reacts(
@@ -253,7 +254,7 @@ FAN_OUTS_WITHIN_BOUNDS = (
         requests(call("a", arguments="1234"), call("b", order=1, arguments="123")),
         over_a_limit(
             "the model's 2 tool calls have 7 bytes of arguments; max_response_argument_bytes is 6",
-            SetUsage(SUM),
+            COUNTED,
         ),
     ),
     Reacts(
@@ -263,7 +264,7 @@ FAN_OUTS_WITHIN_BOUNDS = (
         requests(*(call(f"c{n}", order=n, requires_approval=True) for n in range(101))),
         over_a_limit(
             "101 tool calls of one model response need approval; at most 100 can wait at a time",
-            SetUsage(SUM),
+            COUNTED,
         ),
     ),
 )

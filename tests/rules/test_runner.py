@@ -194,11 +194,17 @@ async def test_perform__asks_a_runner_to_keep_an_unfinished_turn_only_if_it_can(
 
 @pytest.mark.parametrize(
     ("answer", "messages"),
-    [(None, None), ([], ()), ([KEPT], (KEPT,))],
-    ids=["it cannot", "nothing", "a message"],
+    [
+        (None, None),
+        ([], ()),
+        ([KEPT], (KEPT,)),
+        (ConnectionError("lost"), None),
+        ([KEPT, FrameworkMessage(MessageRole.TOOL, "\ud800")], None),
+    ],
+    ids=["it cannot", "nothing", "a message", "it fails", "what cannot be stored"],
 )
 async def test_perform__takes_what_the_runner_keeps_of_an_unfinished_turn(
-    answer: list[FrameworkMessage] | None, messages: tuple[FrameworkMessage, ...] | None
+    answer: list[FrameworkMessage] | Exception | None, messages: tuple[FrameworkMessage, ...] | None
 ) -> None:
     runner = KeepingRunner(answer)
 
@@ -269,12 +275,16 @@ async def test_perform__lets_every_other_exception_fail_the_attempt(effect: Effe
             ExecuteTool(RUNNABLE),
             "execute_deferred_tool_call returned 'done', not a ToolExecutionResult",
         ),
+        (
+            Summarize(TURN, MESSAGES, None, 9),
+            "summarize_history returned 'done', not a HistorySummarized",
+        ),
     ],
 )
 async def test_perform__refuses_what_the_contract_does_not_know(
     effect: Effect, message: str
 ) -> None:
-    runner = ScriptedRunner("done")
+    runner = SummarisingRunner("done")
 
     with pytest.raises(ContractBroken, match=message):
         await perform(effect, runner, where(runner))

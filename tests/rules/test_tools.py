@@ -29,6 +29,7 @@ from dex_agents_model.effects import (
     AttemptsExhausted,
     Entered,
     ExecuteTool,
+    Occurrence,
     ToolRaised,
     ToolReturned,
 )
@@ -41,6 +42,7 @@ from dex_agents_model.steps import (
     CallTool,
     RecordToolFailure,
     RecordToolOutcomeUnknown,
+    Step,
 )
 from dex_agents_model.table import react
 from dex_agents_model.views import CallView
@@ -238,6 +240,35 @@ CASES: tuple[Case, ...] = (
 @pytest.mark.parametrize("case", CASES, ids=claim_of)
 def test_tools(case: Case) -> None:
     assert case.result() == case.then
+
+
+@pytest.mark.parametrize("step", RUNNING_STEPS, ids=lambda step: type(step).__name__)
+@pytest.mark.parametrize(
+    "on", [ToolReturned("found"), ToolRaised("broken")], ids=["output", "error"]
+)
+@pytest.mark.parametrize(
+    "record", [AwaitingApproval(READ), *FINAL], ids=lambda record: record.status
+)
+def test_record__refuses_the_result_of_what_may_not_have_run(
+    step: CallTool | CallSingleAttemptTool, on: Occurrence, record: AgentToolCall
+) -> None:
+    with pytest.raises(StateCorrupt, match=f"^tool call a ran while it was {record.status}$"):
+        react(step, call_view(CallView, record), on, NOW)
+
+
+@pytest.mark.parametrize(
+    "step", [*RUNNING_STEPS, LOST_RETRIED, LOST_SINGLE], ids=lambda step: type(step).__name__
+)
+def test_record__refuses_what_happened_to_a_call_without_a_record(step: Step) -> None:
+    happened: tuple[Occurrence, ...] = (ToolReturned("found"), ToolRaised("broken"))
+    if isinstance(step, RecordToolFailure | RecordToolOutcomeUnknown):
+        happened = (AttemptsExhausted("lost"),)
+
+    for on in happened:
+        with pytest.raises(
+            StateCorrupt, match=r"^the running turn has no record of its tool call a$"
+        ):
+            react(step, call_view(CallView, None), on, NOW)
 
 
 @pytest.mark.parametrize("step", RUNNING_STEPS, ids=lambda step: type(step).__name__)

@@ -125,11 +125,12 @@ def next_turn(text: str, message_id: str = "message-9") -> StepDecision:
     )
 
 
+SHORT = AgentSessionOptions(max_user_message_bytes=8)
 STARTS = tuple(
     Reacts(
         f"start_session__{claim}",
         StartAgentSession(None if text is None else AgentUserMessage(text)),
-        view(SessionView, state=None),
+        view(SessionView, state=None, options=SHORT),
         Entered(),
         then,
     )
@@ -139,6 +140,8 @@ STARTS = tuple(
         ("starts_no_turn_with_a_blank_first_message", " \n\t\u00a0", EMPTY),
         ("begins_turn_1_with_its_first_message", " hello ", first_turn(" hello ")),
         ("cleans_its_first_message", "a\x00b\ud800", first_turn("a\ufffdb\ufffd")),
+        ("takes_a_first_message_of_just_the_limit", "\u00e9" * 4, first_turn("\u00e9" * 4)),
+        ("starts_no_turn_with_a_first_message_over_the_limit", "\u00e9" * 4 + "!", EMPTY),
     )
 )
 

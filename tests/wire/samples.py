@@ -113,8 +113,8 @@ def _states() -> Iterator[Sample]:
         ("after_an_answer", WaitingForUserMessage(2, 5, TurnSucceeded(2))),
         ("after_a_failure", WaitingForUserMessage(2, 4, TurnFailed("lost"))),
         ("after_a_cancel", WaitingForUserMessage(2, 4, TurnCancelled(), HistoryRange(2, 3))),
-        ("running_model", RunningModel(2, 3, 1, 2, HistoryRange(1, 2))),
-        ("running_tools", RunningTools(2, 3, 1, 2, HistoryRange(1, 2))),
+        ("running_model", RunningModel(2, 3, 1, 2, HistoryRange(1, 2), may_compact=False)),
+        ("running_tools", RunningTools(2, 3, 1, 2, HistoryRange(1, 2), may_compact=False)),
     ):
         yield Sample(f"state_{name}", records.AgentState, state)
 
@@ -142,7 +142,7 @@ def _steps() -> Iterator[Sample]:
     for step in (
         steps.StartAgentSession(HELLO),
         steps.AwaitUserMessage(),
-        steps.RunModel(TURN, may_compact=False),
+        steps.RunModel(TURN),
         steps.CompactHistory(TURN, 2),
         steps.RecordCompactionFailure(TURN),
         steps.AwaitToolApproval(TURN, CALL),
