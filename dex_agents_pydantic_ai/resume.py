@@ -137,12 +137,11 @@ def _return_part(call: ToolCallPart, record: FinalCall) -> ToolReturnPart:
     )
     match record:
         case Succeeded():
-            return ToolReturnPart.narrow_type(part)
+            return part
         case Rejected():
-            part.outcome = "denied"
+            return replace(part, outcome="denied")
         case _:
-            part.outcome = "failed"
-    return part
+            return replace(part, outcome="failed")
 
 
 def _content(call: ToolCallPart, record: FinalCall) -> object:

@@ -41,11 +41,11 @@ from .deferral import AROUND_EVERYTHING
 from .errors import ToolStepFailed
 
 
-class OwnerNotLoaded(Exception):
+class OwnerNotLoaded(ToolStepFailed):
     """The tool belongs to a capability that the model has loaded on demand, of which this run knows nothing."""
 
     def __init__(self, capability_id: str) -> None:
-        super().__init__(capability_id)
+        super().__init__(f"the capability {capability_id} that owns the tool is not loaded")
         self.capability_id = capability_id
 
 
@@ -66,7 +66,7 @@ class ToolStepToolset(WrapperToolset[AgentDepsT]):
                 f"The tool {name} is an external tool: it has no function to run. Nothing ran."
             )
         owner = tool.tool_def.capability_id
-        if owner not in (None, self.step.loaded) and owner not in ctx.active_capability_ids:
+        if owner is not None and owner not in ctx.active_capability_ids:
             raise OwnerNotLoaded(owner)
         # The model has found it by a tool search, of which this run knows nothing.
         revealed = replace(tool.tool_def, defer_loading=False, with_native=None)

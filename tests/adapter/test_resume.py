@@ -362,6 +362,31 @@ async def test_tool_search__is_a_read_of_its_own_and_reveals_the_tool() -> None:
     assert isinstance(await played.resume(succeeded("w", report.output)), TurnCompleted)
 
 
+@pytest.mark.parametrize(
+    ("output", "is_revealed"),
+    [
+        ('{"discovered_tools": [{"name": "weather", "description": null}]}', True),
+        ('{"discovered_tools": [{"na... [cut]', False),
+    ],
+    ids=["whole", "cut"],
+)
+async def test_tool_search__is_kept_in_a_turn_without_an_answer(
+    output: str, is_revealed: bool
+) -> None:
+    model = ScriptedModel([tool_call("search_tools", '{"queries":["weather"]}', "s")], ["ok"])
+    runner = PydanticAIRunner(searching_agent(), model=model)
+    played = Session(runner)
+    await played.ask("weather?")
+
+    kept = runner.build_unfinished_turn_messages(unfinished(played, succeeded("s", output)))
+    assert kept is not None
+    played.keep(kept)
+    await played.ask("and now?")
+
+    offered = [tool.name for tool in model.infos[1].function_tools]
+    assert ("weather" in offered) is is_revealed
+
+
 async def test_tool_search__goes_on_when_its_result_was_cut() -> None:
     model = ScriptedModel([tool_call("search_tools", '{"queries":["weather"]}', "s")], ["done"])
     played = Session(PydanticAIRunner(searching_agent(), model=model))
