@@ -3,8 +3,14 @@
 What an application or an adapter uses is named here; the rules stand behind `react` and `answer`.
 """
 
-from .calls import AgentToolCall, ToolCallStatus, ToolEffect
-from .effects import DeferredToolCall, ToolCallsRequested, TurnCompleted
+from .calls import AgentToolCall, FinalCall, Rejected, Succeeded, ToolCallStatus, ToolEffect
+from .effects import (
+    DeferredToolCall,
+    HistorySummarized,
+    ModelCallMetadata,
+    ToolCallsRequested,
+    TurnCompleted,
+)
 from .errors import ContractBroken, StateCorrupt
 from .events import AgentEvent, AgentEventType
 from .ids import InterruptId, SessionId, ToolCallId, TurnId, idempotency_key
@@ -13,8 +19,9 @@ from .notes import (
     OUTCOME_UNKNOWN_TOOL_RESULT,
     build_turn_failure_note,
     describe_tool_call_outcome,
+    shorten_result,
 )
-from .policy import AgentSessionOptions, ToolPolicy
+from .policy import AgentSessionOptions, CompactionPolicy, ToolPolicy
 from .records import (
     AgentInterrupt,
     AgentInterruptResolution,
@@ -39,8 +46,12 @@ from .runner import (
     AgentTurnContext,
     AgentTurnOutcome,
     DeferredToolExecution,
+    KeepsUnfinishedTurns,
+    SummarizesHistory,
+    SummaryRequest,
     ToolExecutionError,
     ToolExecutionResult,
+    UnfinishedTurn,
 )
 from .table import answer, await_conditions, react
 
@@ -63,18 +74,27 @@ __all__ = [
     "AgentTurnOutcome",
     "AgentUsage",
     "AgentUserMessage",
+    "CompactionPolicy",
     "ContractBroken",
     "DeferredToolCall",
     "DeferredToolExecution",
+    "FinalCall",
     "FrameworkMessage",
+    "HistorySummarized",
     "InterruptId",
+    "KeepsUnfinishedTurns",
     "ListAgentMessages",
     "MessageRole",
+    "ModelCallMetadata",
+    "Rejected",
     "ResolveInterrupt",
     "SendUserMessage",
     "SessionId",
     "StateCorrupt",
     "StepPort",
+    "Succeeded",
+    "SummarizesHistory",
+    "SummaryRequest",
     "ToolCallId",
     "ToolCallStatus",
     "ToolCallsRequested",
@@ -84,6 +104,7 @@ __all__ = [
     "ToolPolicy",
     "TurnCompleted",
     "TurnId",
+    "UnfinishedTurn",
     "answer",
     "await_conditions",
     "build_turn_failure_note",
@@ -92,4 +113,5 @@ __all__ = [
     "plan_wait",
     "react",
     "run_step",
+    "shorten_result",
 ]

@@ -103,12 +103,17 @@ class Runnable(_OfCall):
 
 @frozen
 class Succeeded(_OfCall):
-    """The tool returned ``output``, cut to the session's limit when ``output_truncated``."""
+    """The tool returned ``output``, cut to the session's limit when ``output_truncated``.
+
+    ``framework_content`` is what it returned beside text, such as images: opaque, for the framework
+    alone to read.
+    """
 
     status: ClassVar = ToolCallStatus.SUCCEEDED
 
     output: str
     output_truncated: bool = False
+    framework_content: str | None = None
 
 
 @frozen

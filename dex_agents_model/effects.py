@@ -145,6 +145,20 @@ def _calls(calls: Iterable[DeferredToolCall]) -> tuple[DeferredToolCall, ...]:
     return tuple(calls)
 
 
+@frozen(kw_only=True)
+class ModelCallMetadata:
+    """What the framework knows of a model call beyond its result: for traces, never stored.
+
+    ``provider`` is the value of OpenTelemetry's ``gen_ai.provider.name``. None means unknown.
+    """
+
+    request_model: str | None = None
+    response_model: str | None = None
+    provider: str | None = None
+    response_id: str | None = None
+    finish_reason: str | None = None
+
+
 @frozen
 class TurnCompleted:
     """The model gave its final answer.
@@ -156,6 +170,7 @@ class TurnCompleted:
 
     new_messages: tuple[FrameworkMessage, ...] = field(converter=_messages)
     usage: AgentUsage = AgentUsage()
+    metadata: ModelCallMetadata | None = None
 
 
 @frozen
@@ -168,13 +183,15 @@ class ToolCallsRequested:
     framework_run_state: str
     tool_calls: tuple[DeferredToolCall, ...] = field(converter=_calls)
     usage: AgentUsage = AgentUsage()
+    metadata: ModelCallMetadata | None = None
 
 
 @frozen
 class ToolReturned:
-    """The tool ended with this text."""
+    """The tool ended with this text, and with what is no text (`Succeeded.framework_content`)."""
 
     output: str
+    framework_content: str | None = None
 
 
 @frozen

@@ -147,7 +147,7 @@ async def _execute_tool(
     except ToolExecutionError as error:
         return ToolRaised(str(error))
     if isinstance(result, ToolExecutionResult):
-        return ToolReturned(result.output)
+        return ToolReturned(result.output, result.framework_content)
     raise ContractBroken(
         f"execute_deferred_tool_call returned {result!r:.200}, not a ToolExecutionResult"
     )

@@ -120,6 +120,8 @@ class AgentSessionOptions:
     """A turn that asks for one more fails, with a clear error."""
     max_tool_output_bytes: int = field(default=256 * _KIB, validator=validators.ge(1))
     """A longer tool result is cut, with a visible marker."""
+    max_tool_content_bytes: int = field(default=_MIB, validator=validators.ge(1))
+    """A tool's larger content beside its text is left out, with a visible marker."""
     max_user_message_bytes: int = field(default=256 * _KIB, validator=validators.ge(1))
     """A longer user message is refused."""
     max_response_argument_bytes: int = field(default=2 * _MIB, validator=validators.ge(1))

@@ -110,9 +110,14 @@ class DeferredToolExecution:
 
 @frozen
 class ToolExecutionResult:
-    """What the tool returned, as the model will see it."""
+    """What the tool returned: its text as the model will see it, and what is no text.
+
+    ``framework_content`` is opaque and comes back with the call's record; it must be text that
+    UTF-8 can hold.
+    """
 
     output: str
+    framework_content: str | None = None
 
 
 class AgentFrameworkRunner(Protocol):

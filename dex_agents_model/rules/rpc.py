@@ -309,7 +309,9 @@ def _shown(record: AgentToolCall) -> AgentToolCall:
     call = evolve(record.call, arguments=shorten(record.arguments, _SHOWN_BYTES))
     match record:
         case Succeeded(output=output):
-            return evolve(record, call=call, output=shorten(output, _SHOWN_BYTES))
+            return evolve(
+                record, call=call, output=shorten(output, _SHOWN_BYTES), framework_content=None
+            )
         case Failed(error=error) | OutcomeUnknown(error=error):
             return evolve(record, call=call, error=shorten(error, _SHOWN_BYTES))
         case Rejected(rejection_message=message):

@@ -28,7 +28,7 @@ from ..steps import (
     RecordToolFailure,
     RecordToolOutcomeUnknown,
 )
-from ..text import clean_text, keep_bytes, shorten, size_bytes
+from ..text import clean_text, is_storable, keep_bytes, shorten, size_bytes
 from ..views import CallView, SessionView
 
 _ERROR_BYTES: Final = 8192
@@ -68,16 +68,32 @@ def record_output(
 ) -> StepDecision:
     """The tool returned; a result beyond the limit is cut, never refused: the work is done."""
     record = _runnable(step.call, view)
-    limit_bytes = view.options.max_tool_output_bytes
-    output = clean_text(on.output)
-    kept = keep_bytes(output, limit_bytes)
+    output, was_cut = _within(view, record.tool_name, clean_text(on.output))
+    content = on.framework_content
+    refusal = None if content is None else _content_refusal(content, view)
+    if refusal is None:
+        return finish(Succeeded(record.call, output, was_cut, content))
+    marker = f"\n[What {record.tool_name} returned beside this text was left out: {refusal}.]"
+    return finish(Succeeded(record.call, output + marker, output_truncated=True))
+
+
+def _content_refusal(content: str, view: CallView) -> str | None:
+    """Why a tool's content cannot be stored; the tool has run, so it is left out, never refused."""
+    if not is_storable(content):
+        return "it is no text that UTF-8 can hold"
+    size, limit_bytes = size_bytes(content), view.options.max_tool_content_bytes
+    return f"{size} bytes; at most {limit_bytes} are kept" if size > limit_bytes else None
+
+
+def _within(view: CallView, tool_name: str, output: str) -> tuple[str, bool]:
+    kept = keep_bytes(output, view.options.max_tool_output_bytes)
     if kept == output:
-        return finish(Succeeded(record.call, output))
+        return output, False
     marker = (
-        f"\n[The result of {record.tool_name} was cut: {size_bytes(kept)} of"
+        f"\n[The result of {tool_name} was cut: {size_bytes(kept)} of"
         f" {size_bytes(output)} bytes are kept.]"
     )
-    return finish(Succeeded(record.call, kept + marker, output_truncated=True))
+    return kept + marker, True
 
 
 def record_error(
