@@ -49,7 +49,7 @@ class ScriptedRunner:
         return FrameworkMessage(role=MessageRole.USER, framework_item=item, text=text)
 
     async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
-        number = int(turn.framework_run_state or 0)
+        number, heard = _progress(turn)
         replies = Script.of(turn.messages[-1].text or "").replies
         reply = replies[number]
         key = f"{turn.flow_id}/{turn.turn_id}/{number}"
@@ -63,11 +63,13 @@ class ScriptedRunner:
             raise ConnectionError(reply.crash)
         if reply.calls:
             calls = tuple(_deferred(call, turn) for call in reply.calls)
-            return ToolCallsRequested(str(number + 1), calls, ONE_CALL)
+            return ToolCallsRequested(json.dumps([number + 1, heard]), calls, ONE_CALL)
         asked = tuple(call for earlier in replies[:number] for call in earlier.calls)
         results = tuple(_result(turn, call) for call in asked)
+        spoken = tuple(_message(MessageRole.USER, text) for text in heard)
         text = reply.text if reply.text_characters is None else "a" * reply.text_characters
-        return TurnCompleted((*results, _message(MessageRole.ASSISTANT, text)), ONE_CALL)
+        answer = _message(MessageRole.ASSISTANT, text)
+        return TurnCompleted((*results, *spoken, answer), ONE_CALL)
 
     async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
         asked = Call.of(call.tool_call.arguments)
@@ -90,6 +92,12 @@ class ScriptedRunner:
             gate = gate_of(self._state_dir, session_id, name)
             gate.mark_reached()
             await gate.wait_for_release()
+
+
+def _progress(turn: AgentTurnContext) -> tuple[int, list[str]]:
+    """How many model calls of the turn lie before this one, and all that was said to it meanwhile."""
+    number, heard = json.loads(turn.framework_run_state or "[0, []]")
+    return number, [*heard, *turn.steering_messages]
 
 
 def _deferred(call: Call, turn: AgentTurnContext) -> DeferredToolCall:

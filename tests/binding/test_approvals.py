@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from dex_agents_model import AgentInterrupt, InterruptId, ToolCallId, TurnId
@@ -101,6 +103,20 @@ async def test_answers__come_in_any_order(
         "an answer",
     ]
     assert conversation.keys("ask") == ["turn-1/yes"]
+
+
+async def test_answers__of_two_people_at_once_only_one_counts(conversation: Conversation) -> None:
+    question = await ask(conversation)
+
+    yes, no = await asyncio.gather(
+        conversation.answer(question, approved=True),
+        conversation.answer(question, approved=False),
+    )
+
+    assert {yes, no} == {True, False}
+    told = "done" if yes else DEFAULT_REJECTION_MESSAGE
+    assert await conversation.answers() == [f"c: {told}", "an answer"]
+    assert conversation.calls() == (RAN if yes else DID_NOT_RUN)
 
 
 async def test_call_id__may_come_back_in_a_later_turn(conversation: Conversation) -> None:
