@@ -91,7 +91,11 @@ class ScriptedRunner:
         if name is not None:
             gate = gate_of(self._state_dir, session_id, name)
             gate.mark_reached()
-            await gate.wait_for_release()
+            try:
+                await gate.wait_for_release()
+            except asyncio.CancelledError:
+                gate_of(self._state_dir, session_id, f"{name}, cut off").mark_reached()
+                raise
 
 
 def _progress(turn: AgentTurnContext) -> tuple[int, list[str]]:

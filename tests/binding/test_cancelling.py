@@ -22,12 +22,12 @@ async def test_cancel__ends_a_model_call(conversation: Conversation) -> None:
 
     assert await cancel(conversation)
 
+    await conversation.gate("model, cut off").wait_until_reached()
     snapshot = await conversation.end_of_turn()
     assert snapshot.state == WaitingForUserMessage(1, 1, TurnCancelled())
     assert await conversation.texts(1) == []
     *_, last = await conversation.events_through(AgentEventType.TURN_CANCELLED)
     assert last.turn_id == "turn-1"
-    conversation.gate("model").release()
     assert await conversation.say(Reply(text="an answer"))
     assert await conversation.answers(2) == ["an answer"]
     assert conversation.calls() == [("model", 1), ("model", 1)]
@@ -67,7 +67,7 @@ async def test_cancel__tells_of_each_tool_whether_it_may_have_run(
     assert not await conversation.answer(question, approved=True)
 
     for tool in TOOLS:
-        conversation.gate(tool).release()
+        await conversation.gate(f"{tool}, cut off").wait_until_reached()
     assert await conversation.say(Reply(text="an answer"))
     assert await conversation.answers(2) == ["an answer"]
     ran = sorted(conversation.calls())
