@@ -9,7 +9,8 @@ from .explorer import Exploration, Finding, explore, replay
 from .faults import NO_FAULTS, ONE_FAULT, Fault, Faults
 from .invariants import INVARIANTS, Invariant
 from .lives import Life, Odds, simulate
-from .scenario import EPOCH, Answers, Says, Scenario
+from .looped import OnItsOwnLoop
+from .scenario import EPOCH, Answers, Cancels, Says, Scenario, Steers, Withdraws
 from .scripted import (
     Asks,
     Breaks,
@@ -19,6 +20,7 @@ from .scripted import (
     Returns,
     ScriptedFailure,
     ScriptedRunner,
+    ThoroughRunner,
     ToolUse,
 )
 from .simulated_world import PromiseBroken, SimulatedWorld
@@ -31,6 +33,7 @@ __all__ = [
     "Answers",
     "Asks",
     "Breaks",
+    "Cancels",
     "Concludes",
     "Does",
     "Exploration",
@@ -40,6 +43,7 @@ __all__ = [
     "Invariant",
     "Life",
     "Odds",
+    "OnItsOwnLoop",
     "PromiseBroken",
     "Raises",
     "Refuses",
@@ -49,7 +53,10 @@ __all__ = [
     "ScriptedFailure",
     "ScriptedRunner",
     "SimulatedWorld",
+    "Steers",
+    "ThoroughRunner",
     "ToolUse",
+    "Withdraws",
     "explore",
     "replay",
     "simulate",

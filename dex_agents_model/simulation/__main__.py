@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 from .explorer import Exploration, explore, replay
 from .faults import Faults
@@ -16,12 +18,13 @@ from .scenarios import SCENARIOS
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0 when every promise held and every frontier became empty."""
     parser = argparse.ArgumentParser(prog="python -m dex_agents_model.simulation")
-    parser.set_defaults(run=_explore, names=[], faults=1)
+    parser.set_defaults(run=_explore, names=[], faults=1, jobs=1)
     commands = parser.add_subparsers()
 
     exploring = commands.add_parser("explore", help="search scenarios; all of them without a name")
     exploring.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SCENARIOS))
     exploring.add_argument("--faults", type=int, default=1, help="at most so many in one run")
+    exploring.add_argument("--jobs", type=int, default=1, help="search so many at a time")
     exploring.set_defaults(run=_explore)
 
     replaying = commands.add_parser("replay", help="walk a way that a search has printed")
@@ -43,12 +46,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _explore(given: argparse.Namespace) -> int:
     seen: list[Exploration] = []
-    for name in given.names or SCENARIOS:
-        seen.append(explore(SCENARIOS[name], faults=Faults(given.faults)))
-        for line in lines_of(seen[-1]):
-            print(line, flush=True)
+    search = partial(_explored, faults=Faults(given.faults))
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for exploration in pool.map(search, given.names or SCENARIOS):
+            seen.append(exploration)
+            for line in lines_of(exploration):
+                print(line, flush=True)
     print(sums_of(seen))
     return 0 if all(each.is_complete and not each.findings for each in seen) else 1
+
+
+def _explored(name: str, faults: Faults) -> Exploration:
+    return explore(SCENARIOS[name], faults=faults)
 
 
 def _replay(given: argparse.Namespace) -> int:

@@ -12,7 +12,8 @@ from typing import Final
 from attrs import fields, frozen
 
 from .. import table
-from ..requests import ClaimToolCall, Request
+from ..ids import InterruptId
+from ..requests import ClaimToolCall, Request, ResolveInterrupt
 from ..spec import Lock
 from ..steps import CallStep
 from .actions import Action, AttemptFailed, Change, Committed, Does, Edge
@@ -21,8 +22,8 @@ from .committing import committed
 from .evaluation import Evaluator, Failed
 from .faults import Fault
 from .scenario import Scenario, is_open, requests_for
-from .stored import snapshot_for, state_in
-from .world import Call, Execution, World
+from .stored import interrupts_in, snapshot_for, state_in
+from .world import Call, Execution, World, held_locks
 
 _MS: Final = timedelta(milliseconds=1)
 _NO_SKEW: Final = timedelta(0)
@@ -48,6 +49,18 @@ class Callers:
                     continue
                 for skew in self.scenario.clock_skews:
                     yield self.sent(world._replace(acts_left=left), request, act=number, skew=skew)
+
+    def answers(
+        self, world: World, *, approved: bool, late: bool = False, skew: timedelta = _NO_SKEW
+    ) -> Iterator[Edge]:
+        """Answers to what is asked or, when ``late``, to whatever was ever asked."""
+        if not held_locks(world).isdisjoint(table.RPC_OF[ResolveInterrupt].locks):
+            return
+        asked = [each.interrupt_id for each in interrupts_in(world.records)]
+        if late:
+            asked = [InterruptId(each) for each in sorted(world.ledger.raised)]
+        for interrupt_id in asked:
+            yield self.sent(world, ResolveInterrupt(interrupt_id, approved), skew=skew)
 
     def claims(
         self, world: World, delivery: Execution, held: frozenset[Lock], *, is_fate: bool = False

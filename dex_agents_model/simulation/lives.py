@@ -12,9 +12,6 @@ from typing import Final
 
 from attrs import frozen
 
-from .. import table
-from ..ids import InterruptId
-from ..requests import ResolveInterrupt
 from .actions import Action, Does, Edge
 from .engine import Engine
 from .faults import Faults
@@ -24,9 +21,9 @@ from .outside import Random
 from .progress import why_it_must_not_rest
 from .random_scenario import scenario_of
 from .scenario import Scenario
-from .stored import interrupts_in, state_in
+from .stored import state_in
 from .waiting import after_time
-from .world import World, held_locks
+from .world import World
 
 _MS: Final = timedelta(milliseconds=1)
 _SHOWN_ACTIONS: Final = 60
@@ -37,7 +34,7 @@ _ACTIONS_A_TURN: Final = 30
 class Odds:
     """How a life goes. Shares are out of all actions; ``longest_jump`` is of the clock."""
 
-    faults: float = 0.03
+    faults: float = 0.1
     answers: float = 0.1
     late_answers: float = 0.1
     jumps: float = 0.01
@@ -121,7 +118,7 @@ class _Life:
         for _ in range(within):
             ahead = [edge for edge in self._engine.edges(self.world) if self._is_peaceful(edge)]
             if not ahead:
-                ahead = list(self._answers(late=False))
+                ahead = self._answers(late=False)
             if not ahead:
                 return next(self._unfinished(), None)
             if (broken := self._taken(self._chance.choice(ahead))) is not None:
@@ -140,28 +137,19 @@ class _Life:
         ahead = list(self._engine.edges(self.world))
         faults = [edge for edge in ahead if not isinstance(edge.action.does, Does)]
         sound = [edge for edge in ahead if isinstance(edge.action.does, Does)]
-        if faults and self._chance.random() < odds.faults * len(ahead):
+        if faults and self._chance.random() < odds.faults:
             return self._chance.choice(faults)
         if self._chance.random() < odds.answers:
             late = self._chance.random() < odds.late_answers
-            sound = list(self._answers(late=late)) or sound
+            sound = self._answers(late=late) or sound
         return self._chance.choice(sound) if sound else None
 
-    def _answers(self, *, late: bool) -> Iterator[Edge]:
+    def _answers(self, *, late: bool) -> list[Edge]:
         """Answers that people can send now: to what is asked, or to what was ever asked."""
-        if not held_locks(self.world).isdisjoint(table.RPC_OF[ResolveInterrupt].locks):
-            return
-        asked = [each.interrupt_id for each in interrupts_in(self.world.records)]
-        if late:
-            asked = [InterruptId(each) for each in sorted(self.world.ledger.raised)]
-        for interrupt_id in asked:
-            request = ResolveInterrupt(
-                interrupt_id,
-                approved=self._chance.random() < 0.6,
-                request_id=f"life-{self.actions}",
-            )
-            skew = self._chance.choice(self._scenario.clock_skews)
-            yield self._engine.callers.sent(self.world, request, skew=skew)
+        approved = self._chance.random() < 0.6
+        skew = self._chance.choice(self._scenario.clock_skews)
+        callers = self._engine.callers
+        return list(callers.answers(self.world, approved=approved, late=late, skew=skew))
 
     def _taken(self, edge: Edge) -> str | None:
         self.actions += 1

@@ -7,9 +7,10 @@ from datetime import timedelta
 from typing import Final
 
 from ..calls import ToolEffect
-from ..policy import AgentSessionOptions, ToolPolicy
+from ..ids import TurnId
+from ..policy import AgentSessionOptions, CompactionPolicy, ToolPolicy
 from .outside import Random
-from .scenario import Says, Scenario
+from .scenario import Act, Cancels, Says, Scenario, Steers, Withdraws
 from .scripted import (
     Asks,
     Breaks,
@@ -19,6 +20,7 @@ from .scripted import (
     Refuses,
     Returns,
     ScriptedRunner,
+    ThoroughRunner,
     ToolBehaviour,
     ToolUse,
 )
@@ -27,7 +29,7 @@ _SKEWS: Final = tuple(timedelta(milliseconds=skew) for skew in (-999, -400, 0, 4
 
 
 def scenario_of(chance: Random, *, messages: int) -> Scenario:
-    """One session, in which users say so many ``messages``; tool call IDs repeat from turn to turn."""
+    """One session with so many acts of people; tool call IDs repeat from turn to turn."""
     policies = {
         f"{effect}-{number}": ToolPolicy(effect, chance.choice((None, True, False)))
         for effect in ToolEffect
@@ -35,16 +37,37 @@ def scenario_of(chance: Random, *, messages: int) -> Scenario:
     }
     behaviours = {name: _behaviour(chance) for name in policies}
     texts = [f"message {number}" for number in range(messages)]
-    deadline = chance.choice((None, timedelta(seconds=5), timedelta(minutes=1)))
+    kind = chance.choice((ScriptedRunner, ThoroughRunner))
     return Scenario(
         name="a random life",
         about="whatever chance makes of a session",
-        runner=ScriptedRunner({text: _turn(chance, policies) for text in texts}, behaviours),
-        options=AgentSessionOptions(tool_policies=policies, interrupt_deadline=deadline),
+        runner=kind({text: _turn(chance, policies) for text in texts}, behaviours),
+        options=AgentSessionOptions(
+            tool_policies=policies,
+            interrupt_deadline=chance.choice((None, timedelta(seconds=5), timedelta(minutes=1))),
+            compaction=_compaction(chance) if kind is ThoroughRunner else None,
+        ),
         first_message=chance.choice((None, texts[0])),
-        acts=tuple(map(Says, texts[1:])),
+        acts=tuple(_act(chance, number, text) for number, text in enumerate(texts[1:])),
         clock_skews=_SKEWS,
     )
+
+
+def _act(chance: Random, number: int, text: str) -> Act:
+    """Most say something; one in three speaks to the turn, takes something back, or stops a turn."""
+    says = Says(text)
+    turn = TurnId.of(1 + chance.randrange(number + 1))
+    steers = Steers(text, rejects_pending_approvals=chance.random() < 0.5)
+    others = (steers, steers, Withdraws(chance.randrange(number + 1)), Cancels(turn))
+    return chance.choice((says, says, says, says, says, says, says, says, *others))
+
+
+def _compaction(chance: Random) -> CompactionPolicy | None:
+    window = chance.choice((None, 1_000, 3_000))
+    kept = chance.choice((None, 0, 5))
+    if window is None:
+        return None
+    return CompactionPolicy(context_window_tokens=window, kept_summarised_messages=kept)
 
 
 def _turn(chance: Random, policies: Mapping[str, ToolPolicy]) -> tuple[ModelReply, ...]:

@@ -7,20 +7,22 @@ from typing import Final
 
 from .. import table
 from ..events import AgentEvent
-from ..ids import InterruptId
+from ..ids import InterruptId, TurnId
 from ..policy import AgentSessionOptions
-from ..records import AgentUserMessage
+from ..records import AgentUserMessage, SteeringMessage
 from ..requests import (
     AgentSnapshot,
+    CancelTurn,
     GetAgentSnapshot,
     Reply,
     Request,
     ResolveInterrupt,
     SendUserMessage,
+    SteerUserMessage,
 )
 from ..runner import AgentFrameworkRunner
 from ..steps import Step
-from .actions import Action, Committed, Does, Edge
+from .actions import Action, Change, Committed, Does, Edge, Ran
 from .engine import Engine
 from .faults import Fault, Faults
 from .invariants import INVARIANTS, Invariant, named
@@ -82,13 +84,34 @@ class SimulatedWorld:
         message = AgentUserMessage(text, f"message-{self._sent}")
         return self.ask(SendUserMessage(message)) is True
 
+    def steer(self, text: str, *, rejects_pending_approvals: bool = True) -> bool:
+        """A user speaks to the turn that runs. Whether the message was taken."""
+        self._sent += 1
+        message = AgentUserMessage(text, f"message-{self._sent}")
+        return (
+            self.ask(SteerUserMessage(SteeringMessage(message, rejects_pending_approvals))) is True
+        )
+
+    def cancel(self, turn: TurnId) -> bool:
+        """A person stops a turn. Whether it still ran."""
+        return self.ask(CancelTurn(turn)) is True
+
     def resolve(
-        self, interrupt_id: InterruptId, *, approved: bool, message: str | None = None
+        self,
+        interrupt_id: InterruptId,
+        *,
+        approved: bool,
+        rejection_message: str | None = None,
+        edited_arguments: str | None = None,
     ) -> bool:
         """A person answers a question. Whether the answer counts."""
         self._sent += 1
         request = ResolveInterrupt(
-            interrupt_id, approved, message, request_id=f"answer-{self._sent}"
+            interrupt_id,
+            approved,
+            rejection_message=rejection_message,
+            edited_arguments=edited_arguments,
+            request_id=f"answer-{self._sent}",
         )
         return self.ask(request) is True
 
@@ -148,27 +171,26 @@ class SimulatedWorld:
             PromiseBroken: an invariant breaks, or the session stands still, or never does.
         """
         for _ in range(_MANY_STEPS):
-            if not self._advance():
+            if self._advance() is None:
                 break
         else:
             raise PromiseBroken(self._with_history("the session never comes to rest"))
         for complaint in why_it_must_not_rest(self._moment):
             raise PromiseBroken(self._with_history(complaint))
 
-    def run_until(self, does: Does, step: type[Step]) -> None:
-        """Go on until an execution of ``step`` has done this.
+    def run_until_tool_starts(self, call: str) -> None:
+        """Go on until the tool of this call has been started.
 
         Raises:
-            LookupError: it never does.
+            LookupError: it never is.
         """
         for _ in range(_MANY_STEPS):
-            if not self._advance():
+            edge = self._advance()
+            if edge is None:
                 break
-            if self.happened[-1].startswith(f"{step.__name__}(") and self.happened[-1].endswith(
-                does
-            ):
+            if any(_starts(change, call) for change in edge.changes):
                 return
-        raise LookupError(f"{step.__name__} never {does}")
+        raise LookupError(f"the tool of {call} never starts")
 
     def strike(self, fault: Fault, step: type[Step]) -> None:
         """Let ``fault`` befall an execution of ``step``.
@@ -187,15 +209,22 @@ class SimulatedWorld:
         then = self._moment.now_ms + span // _MS
         self.take(Edge(Action("time", Does.WAIT), after_time(self._moment, then)))
 
-    def _advance(self) -> bool:
-        """Take the first thing that happens by itself; False when nothing does before people act."""
+    def _advance(self) -> Edge | None:
+        """Take the first thing that happens by itself; None when nothing does before people act."""
         backs_off = any(each.phase in _BACKING_OFF for each in self._moment.executions)
         for edge in self.ahead():
             if not edge.action.is_fate and (edge.action.does is not Does.WAIT or backs_off):
                 self.take(edge)
-                return True
-        return False
+                return edge
+        return None
 
     def _with_history(self, complaint: str) -> str:
         lines = (f"{number:4}. {line}" for number, line in enumerate(self.happened, start=1))
         return "\n".join((complaint, *lines))
+
+
+def _starts(change: Change, call: str) -> bool:
+    cause = change.cause
+    return isinstance(cause, Ran) and any(
+        record.tool_call_id == call for record in cause.attempt.started
+    )

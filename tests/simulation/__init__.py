@@ -1,0 +1,1 @@
+"""The simulator, tested: it searches everything, finds what is planted, and says what it saw."""

@@ -25,8 +25,8 @@ def test_simulate__keeps_every_promise(seed: int) -> None:
 
 
 def test_simulate__is_what_its_seed_makes_it() -> None:
-    assert simulate(7) == simulate(7)
-    assert simulate(7) != evolve(simulate(8), seed=7)
+    assert simulate(7, actions=200) == simulate(7, actions=200)
+    assert simulate(7, actions=200) != evolve(simulate(8, actions=200), seed=7)
 
 
 @pytest.mark.parametrize(
@@ -42,10 +42,8 @@ def test_simulate__is_what_its_seed_makes_it() -> None:
 def test_simulate__finds_a_planted_fault(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
 
-    lives = [simulate(seed) for seed in range(30)]
+    broken = next(life for seed in range(100) if (life := simulate(seed)).broken)
 
-    broken = [life for life in lives if life.broken]
-    assert broken
-    assert list(lines_of_life(broken[0]))[-1] == (
-        f"  again: python -m dex_agents_model.simulation live {broken[0].seed}"
-    )
+    *_, latest, again = lines_of_life(broken)
+    assert latest == f"  {broken.actions:4}. {broken.last[-1]}"
+    assert again == f"  again: python -m dex_agents_model.simulation live {broken.seed}"
