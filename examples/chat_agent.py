@@ -43,7 +43,11 @@ def _latest(messages: Sequence[ModelMessage]) -> tuple[list[str], list[str]]:
         if not isinstance(message, ModelRequest):
             continue
         prompts = [str(part.content) for part in message.parts if isinstance(part, UserPromptPart)]
-        results = [str(part.content) for part in message.parts if isinstance(part, ToolReturnPart)]
+        results = [
+            str(part.content).splitlines()[-1]
+            for part in message.parts
+            if isinstance(part, ToolReturnPart) and "turn was cancelled" not in str(part.content)
+        ]
         if not results:
             said, returned = [], []
         said += prompts

@@ -34,7 +34,6 @@ def test_chat__takes_messages_and_answers_from_a_pipe(served: Bench, session_id:
         [
             "> note this",
             "● I will note.",
-            '  → note {"text": "note this"}',
             '? note {"text": "note this"}',
             "  y: run it   n [WHY]: do not   e: edit its arguments",
             "  approved",

@@ -15,7 +15,10 @@ from ..words import counted
 
 @define(eq=False)
 class Board:
-    """``sent`` and ``answered`` are this conversation's own, which need not be told to its person again."""
+    """``sent`` and ``answered`` are this conversation's own, which need not be told to its person again.
+
+    ``awaited`` are those of its messages that no turn has taken up yet, as far as is known.
+    """
 
     session_id: str
     running: TurnId | None = None
@@ -23,13 +26,15 @@ class Board:
     queued: int = 0
     questions: tuple[AgentInterrupt, ...] = ()
     sent: set[str] = Factory(set)
+    awaited: set[str] = Factory(set)
     answered: set[InterruptId] = Factory(set)
     _changed: asyncio.Event = Factory(asyncio.Event)
 
     @property
     def is_ready(self) -> bool:
         """Whether the session waits for its person."""
-        return bool(self.questions) or (self.running is None and not self.queued)
+        is_idle = self.running is None and not self.queued and not self.awaited
+        return is_idle or bool(self.questions)
 
     @property
     def status(self) -> str:
@@ -46,6 +51,7 @@ class Board:
         self.running = None if state is None else state.active_turn_id
         self.queued = snapshot.queued_message_count
         self.questions = snapshot.pending_interrupts
+        self.awaited -= {message.message_id for message in snapshot.messages}
         self.note_change()
 
     def drop(self, question: InterruptId) -> None:

@@ -7,7 +7,7 @@ import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from uuid import uuid4
 
 import click
@@ -26,7 +26,7 @@ from ..words import QUIET
 from .board import Board
 from .conversation import COMMANDS, Conversation
 from .screen import PipeScreen, Screen
-from .terminal import Terminal, scrolling_output
+from .terminal import Terminal, others_scroll_by
 
 _ID_CHARACTERS = 8
 
@@ -56,7 +56,9 @@ def chat(
       echo "How is order 7?" | dex-agents chat my_agent:flow
     """
     session_id = session or f"chat-{uuid4().hex[:_ID_CHARACTERS]}"
-    trouble = run(_chat(flow.flow, session_id, place, no_worker=no_worker))
+    trouble = None
+    with suppress(KeyboardInterrupt):
+        trouble = run(_chat(flow.flow, session_id, place, no_worker=no_worker))
     if trouble is not None:
         trouble.show()
     again = ("dex-agents", "chat", flow.name, "--session", session_id, *place.as_options())
@@ -79,10 +81,13 @@ async def _chat(
             if is_new:
                 await sessions.start_session(session_id)
             with _screen() as screen:
+                board = Board(session_id)
                 try:
-                    await _converse(sessions, session_id, flow, screen, address)
+                    await _converse(sessions, board, flow, screen, address)
                 except AgentSessionError as error:
                     return told(error)
+            if board.running is not None and not no_worker:
+                click.echo("a Step may still run and is waited for; Ctrl-C cuts it off", err=True)
     return None
 
 
@@ -122,20 +127,20 @@ async def _sessions(
 @contextmanager
 def _screen() -> Iterator[Screen]:
     if sys.stdin.isatty() and sys.stdout.isatty():
-        with scrolling_output() as output:
-            yield Terminal(output, COMMANDS)
+        with others_scroll_by():
+            yield Terminal(COMMANDS)
     else:
         yield PipeScreen()
 
 
 async def _converse(
     sessions: AgentSessionClient,
-    session_id: str,
+    board: Board,
     flow: AgentSessionFlow,
     screen: Screen,
     address: str,
 ) -> None:
-    conversation = Conversation(sessions, Board(session_id), screen, person=this_person())
+    conversation = Conversation(sessions, board, screen, person=this_person())
     screen.on_interrupt = conversation.interrupt
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, conversation.interrupt)
@@ -144,10 +149,11 @@ async def _converse(
     if screen.is_terminal:
         hint = "/help lists commands, Ctrl-C cancels a turn, twice leaves"
         screen.line(
-            Text.assemble((flow.get_flow_type(), "bold"), (f"  {session_id}  {hint}", QUIET))
+            Text.assemble((flow.get_flow_type(), "bold"), (f"  {board.session_id}  {hint}", QUIET))
         )
         screen.line()
     try:
         await while_it_answers(address, conversation.run())
     finally:
+        await screen.written()
         loop.remove_signal_handler(signal.SIGINT)  # from here on Ctrl-C ends the program at once

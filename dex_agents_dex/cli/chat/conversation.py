@@ -129,11 +129,11 @@ class Conversation:
         self._board.sent.add(message_id)
         waits = self._board.running is not None
         self._say(text, " (queued)" if waits else "")
-        self._board.queued += 1
+        self._board.awaited.add(message_id)
         if not await self._sessions.send_user_message(
             self._board.session_id, text, message_id=message_id
         ):
-            self._board.queued -= 1
+            self._board.awaited.discard(message_id)
             self._screen.line(Text("  the session refused the message: it is too long", BAD))
 
     async def _steer(self, text: str) -> None:

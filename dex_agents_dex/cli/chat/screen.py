@@ -54,6 +54,10 @@ class Screen(Protocol):
         """The next line; None when there is none any more."""
         ...
 
+    async def written(self) -> None:
+        """Wait until everything is to be seen."""
+        ...
+
 
 class PipeScreen:
     """Lines in, lines out: no prompt, no status, no colour."""
@@ -93,6 +97,9 @@ class PipeScreen:
     async def read(self) -> Typed | None:
         line = await self._lines.get()
         return None if line is None else Typed(line)
+
+    async def written(self) -> None:
+        pass
 
     def _read_all(self, loop: asyncio.AbstractEventLoop) -> None:
         for line in sys.stdin:

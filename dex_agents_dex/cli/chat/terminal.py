@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, Final, cast
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import in_terminal
 from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -15,6 +17,7 @@ from prompt_toolkit.patch_stdout import StdoutProxy
 from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
 from rich.console import Console, RenderableType
+from rich.text import Text
 
 from .rows import Rows
 from .screen import Typed
@@ -25,13 +28,15 @@ _STYLE: Final = Style.from_dict({"bottom-toolbar": "noreverse ansibrightblack"})
 
 
 class Terminal:
-    """A Screen for a person. Whatever else the program prints scrolls by as well."""
+    """A Screen for a person. It is written to in the event loop alone."""
 
     is_terminal = True
 
-    def __init__(self, output: StdoutProxy, commands: Sequence[str]) -> None:
+    def __init__(self, commands: Sequence[str]) -> None:
         self.on_interrupt: Callable[[], None] = lambda: None
-        self._console = Console(file=cast("Any", output), force_terminal=True, highlight=False)
+        self._console = Console(force_terminal=True, highlight=False)
+        self._unwritten: list[str] = []
+        self._writing: asyncio.Task[None] | None = None
         self._rows = Rows()
         self._is_flowing = False
         self._is_first_row = True
@@ -39,6 +44,7 @@ class Terminal:
         self._prompt = "> "
         self._about: str | None = None
         self._typed_about: str | None = None
+        self._was_empty = True
         self._prefill = ""
         self._session = PromptSession[str](
             message=self._message,
@@ -54,7 +60,7 @@ class Terminal:
 
     def line(self, text: RenderableType = "") -> None:
         self.end_flow()
-        self._console.print(text, markup=False)
+        self._print(text)
 
     def flow(self, text: str) -> None:
         if not self._is_flowing:
@@ -84,12 +90,18 @@ class Terminal:
         self._redraw()
 
     async def read(self) -> Typed | None:
-        self._typed_about = self._about
+        self._typed_about, self._was_empty = self._about, True
+        await self.written()
         try:
             text = await self._session.prompt_async(pre_run=self._fill_in, handle_sigint=False)
         except EOFError:
             return None
         return Typed(text, self._typed_about)
+
+    async def written(self) -> None:
+        """Wait until all lines are on the terminal."""
+        while self._writing is not None:
+            await self._writing
 
     def _fill_in(self) -> None:
         if self._prefill:
@@ -99,8 +111,9 @@ class Terminal:
 
     def _note_subject(self, _: object) -> None:
         """A line answers what the prompt asked when its first character was typed."""
-        if len(self._session.default_buffer.text) <= 1:
+        if self._was_empty:
             self._typed_about = self._about
+        self._was_empty = not self._session.default_buffer.text
 
     def _message(self) -> StyleAndTextTuples:
         parts: StyleAndTextTuples = []
@@ -112,8 +125,24 @@ class Terminal:
         return [("", f"  {self._status}")]
 
     def _print_row(self, row: str) -> None:
-        self._console.print(f"{self._gutter()}{row}".rstrip(), markup=False)
+        self._print(Text(f"{self._gutter()}{row}".rstrip()))
         self._is_first_row = False
+
+    def _print(self, text: RenderableType) -> None:
+        with self._console.capture() as captured:
+            self._console.print(text, markup=False)
+        self._unwritten.append(captured.get())
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+
+    async def _write(self) -> None:
+        """Above the line that is typed, if one is."""
+        while self._unwritten:
+            async with in_terminal():
+                lines, self._unwritten = self._unwritten, []
+                self._session.output.write_raw("".join(lines))
+                self._session.output.flush()
+        self._writing = None
 
     def _gutter(self) -> str:
         return "● " if self._is_first_row else "  "
@@ -140,9 +169,9 @@ class _Output(StdoutProxy):
 
 
 @contextmanager
-def scrolling_output() -> Iterator[StdoutProxy]:
-    """While this lasts, all that is printed goes above the line that is typed."""
+def others_scroll_by() -> Iterator[None]:
+    """While this lasts, whatever else the program prints goes above the line that is typed."""
     with _Output(sleep_between_writes=_FLUSH_EVERY_SECONDS, raw=True) as output:
         text_output = cast("Any", output)
         with redirect_stdout(text_output), redirect_stderr(text_output):
-            yield output
+            yield

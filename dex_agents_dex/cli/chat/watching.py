@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import aclosing
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from rich.text import Text
 
@@ -46,8 +47,10 @@ from ..words import (
 from .board import Board
 from .screen import Screen
 
+T = TypeVar("T")
+
 _LOOK_EVERY: Final = timedelta(seconds=2)
-_LOOKS_FOR_A_RESULT: Final = 10
+_LOOKS: Final = 10
 _BETWEEN_LOOKS: Final = timedelta(milliseconds=50)
 _EARLIER_MESSAGES: Final = 10
 
@@ -128,7 +131,7 @@ class Watcher:
                 self._board.doing = "thinking"
             case TurnStarted(message_id=message_id):
                 await self._begin_turn(event.turn_id, message_id)
-            case ToolCallDeferred(tool_call_id=call, tool_name=name):
+            case ToolCallDeferred(tool_call_id=call, tool_name=name, requires_approval=False):
                 await self._tell_call(call, name)
             case ToolCallStarted(tool_name=name):
                 self._board.doing = f"running {name}"
@@ -163,15 +166,22 @@ class Watcher:
         self._screen.flow(safe(text))
 
     async def _begin_turn(self, turn: TurnId, message_id: str) -> None:
+        def begun(snapshot: AgentSnapshot) -> AgentSnapshot | None:
+            state = snapshot.state
+            return snapshot if state is not None and state.turn_count >= turn.number else None
+
         self._board.running = turn
         self._board.doing = "thinking"
         self._has_gap = False
-        snapshot = await self._look()
-        if message_id in self._board.sent or snapshot is None:
+        self._board.awaited.discard(message_id)
+        snapshot = await self._see(begun)
+        if snapshot is None:
             return
-        for message in snapshot.messages:
-            if message.message_id == message_id and message.role is MessageRole.USER:
-                self._screen.line(told_message(message))
+        self._take_in(snapshot)
+        if message_id not in self._board.sent:
+            for message in snapshot.messages:
+                if message.message_id == message_id and message.role is MessageRole.USER:
+                    self._screen.line(told_message(message))
 
     async def _end_turn(self, event: AgentEvent) -> None:
         match event.payload:
@@ -195,24 +205,19 @@ class Watcher:
         self._screen.line()
 
     async def _tell_call(self, call: ToolCallId, name: str) -> None:
+        def arguments(snapshot: AgentSnapshot) -> str | None:
+            return next((c.arguments for c in snapshot.tool_calls if c.tool_call_id == call), None)
+
         self._board.doing = f"about to run {name}"
-        snapshot = await self._snapshot()
-        known = snapshot.tool_calls if snapshot is not None else ()
-        arguments = next((c.arguments for c in known if c.tool_call_id == call), "")
-        self._screen.line(told_start_of_call(name, arguments))
+        self._screen.line(told_start_of_call(name, await self._see(arguments) or ""))
 
     async def _tell_end_of_call(
         self, turn: TurnId, call: ToolCallId, name: str, status: ToolCallStatus
     ) -> None:
-        """The event runs ahead of the Step's commit, so that the result may follow in a moment."""
-        outcome = ""
-        for _ in range(_LOOKS_FOR_A_RESULT):
-            snapshot = await self._snapshot()
-            outcome = "" if snapshot is None else _outcome(snapshot, turn, call)
-            if outcome or status is ToolCallStatus.CANCELLED:
-                break
-            await asyncio.sleep(_BETWEEN_LOOKS.total_seconds())
-        self._screen.line(told_end_of_call(name, status, outcome))
+        outcome = None
+        if status is not ToolCallStatus.CANCELLED:
+            outcome = await self._see(lambda snapshot: _outcome(snapshot, turn, call))
+        self._screen.line(told_end_of_call(name, status, outcome or ""))
         self._board.doing = "thinking"
 
     async def _keep_looking(self) -> None:
@@ -221,29 +226,46 @@ class Watcher:
         while True:
             await asyncio.sleep(_LOOK_EVERY.total_seconds())
             turn = self._board.running
-            if turn is None:
+            if turn is None and not self._board.awaited:
                 continue
             snapshot = await self._snapshot()
             if snapshot is None or snapshot.state is None:
                 continue
-            unseen = unseen + 1 if snapshot.state.active_turn_id != turn else 0
-            if unseen > 1 and self._board.running == turn:
+            is_over = turn is None or snapshot.state.active_turn_id != turn
+            unseen = unseen + 1 if is_over and self._board.running == turn else 0
+            if unseen > 1:
                 unseen = 0
-                self._has_gap = True
-                await self._close_turn(turn)
+                await self._settle(turn)
                 self.show_status()
+
+    async def _settle(self, turn: TurnId | None) -> None:
+        """No event told what became of ``turn``, or of a message."""
+        self._has_gap = True
+        if turn is not None:
+            await self._close_turn(turn)
+        elif (snapshot := await self._look()) is not None and not snapshot.queued_message_count:
+            self._board.awaited.clear()  # taken long ago, or withdrawn
+            self._board.note_change()
 
     async def _look(self) -> AgentSnapshot | None:
         snapshot = await self._snapshot()
         if snapshot is not None:
-            doing_turn = self._board.running
-            self._board.take(snapshot)
-            if self._board.running is None:
-                self._board.doing = ""
-            elif doing_turn is None:
-                self._board.doing = "thinking"
-            self.show_question()
+            self._take_in(snapshot)
         return snapshot
+
+    def _take_in(self, snapshot: AgentSnapshot) -> None:
+        self._board.take(snapshot)
+        self.show_question()
+
+    async def _see(self, find: Callable[[AgentSnapshot], T | None]) -> T | None:
+        """What ``find`` finds; an event runs ahead of its Step's commit, so it looks for a moment."""
+        for _ in range(_LOOKS):
+            snapshot = await self._snapshot()
+            found = None if snapshot is None else find(snapshot)
+            if found is not None:
+                return found
+            await asyncio.sleep(_BETWEEN_LOOKS.total_seconds())
+        return None
 
     async def _snapshot(self) -> AgentSnapshot | None:
         try:
@@ -255,12 +277,12 @@ class Watcher:
         self._screen.line(Text(text, QUIET))
 
 
-def _outcome(snapshot: AgentSnapshot, turn: TurnId, call: ToolCallId) -> str:
+def _outcome(snapshot: AgentSnapshot, turn: TurnId, call: ToolCallId) -> str | None:
     for record in snapshot.tool_calls:
         if record.tool_call_id == call and record.turn_id == turn:
-            return outcome_of(record)
+            return outcome_of(record) or None
     for message in snapshot.messages:
         is_result = message.role is MessageRole.TOOL and message.tool_call_id == call
         if is_result and message.turn_id == turn:
-            return message.text or ""
-    return ""
+            return message.text
+    return None
