@@ -41,6 +41,7 @@ from dex_agents_model.effects import (
     CallModel,
     DeadlineReached,
     Entered,
+    ExecuteTool,
     HistorySummarized,
     InterruptAnswered,
     ToolCallsRequested,
@@ -58,6 +59,7 @@ from dex_agents_model.performing import perform
 from dex_agents_model.records import (
     AgentInterruptResolution,
     AgentUserMessage,
+    MessageRole,
     WaitingForUserMessage,
 )
 from dex_agents_model.requests import (
@@ -68,7 +70,8 @@ from dex_agents_model.requests import (
     SteerUserMessage,
     WithdrawUserMessage,
 )
-from dex_agents_model.simulation import port
+from dex_agents_model.simulation import evaluation, port, world
+from dex_agents_model.simulation.channels import Condition, condition_of
 from dex_agents_model.spec import Lock, Spec
 from dex_agents_model.steps import (
     AwaitToolApproval,
@@ -84,7 +87,7 @@ from dex_agents_model.steps import (
     RunModel,
     Step,
 )
-from dex_agents_model.waits import ForInterruptResolution, ForToolResults
+from dex_agents_model.waits import ForInterruptResolution, ForToolResults, Wait
 
 from .planting import (
     Plant,
@@ -231,6 +234,35 @@ def _without_the_edit(
     rule: Rule, step: Step, view: Any, on: InterruptAnswered, now: datetime
 ) -> Any:
     return rule(step, view, InterruptAnswered(evolve(on.resolution, edited_arguments=None)), now)
+
+
+def _over_the_first_one(write: Write) -> Write:
+    if not isinstance(write, AppendMessages):
+        return write
+    return AppendMessages((*write.messages, evolve(write.messages[-1], sequence=1)))
+
+
+def _of_another_call(write: Write) -> Write:
+    if not isinstance(write, AppendMessages):
+        return write
+    return AppendMessages(
+        tuple(
+            evolve(m, tool_call_id="another") if m.role is MessageRole.TOOL else m
+            for m in write.messages
+        )
+    )
+
+
+def _running_other_arguments(rule: Rule, *given: object) -> object:
+    reaction = rule(*given)
+    if not isinstance(reaction, ExecuteTool):
+        return reaction
+    return ExecuteTool(Runnable(evolve(reaction.record.call, arguments='{"order":8}')))
+
+
+def _in_reverse(wait: Wait) -> Condition | None:
+    condition = condition_of(wait)
+    return condition and evolve(condition, any_of=condition.any_of[::-1])
 
 
 # --- steering, cancelling, claims, compaction ------------------------------------------------
@@ -557,6 +589,24 @@ FAULTS: Final = (
         "withdraw",
         _MESSAGES,
     ),
+    PlantedFault(
+        "the first message is written anew",
+        decisions(RunModel, TurnCompleted, writing(_over_the_first_one)),
+        "two-messages",
+        "stored messages never change",
+    ),
+    PlantedFault(
+        "a result names another call",
+        decisions(RunModel, TurnCompleted, writing(_of_another_call)),
+        "two-messages",
+        "each stored call has its result",
+    ),
+    PlantedFault(
+        "a tool runs with other arguments than its record's",
+        row(CallTool, Entered, _running_other_arguments),
+        "two-messages",
+        "tools start only when allowed",
+    ),
     # --- claims
     PlantedFault(
         "a claim is not written",
@@ -631,6 +681,12 @@ FAULTS: Final = (
         "steer",
         _QUESTIONS,
     ),
+    PlantedFault(
+        "the queue goes ahead of steering",
+        lambda patch: patch.setattr(evaluation, "condition_of", _in_reverse),
+        "steer-and-queue",
+        "steering goes ahead of the queue",
+    ),
     # --- cancelling
     PlantedFault(
         "cancel_turn locks no questions",
@@ -691,6 +747,12 @@ FAULTS: Final = (
         _over_whatever_is_cancelled,
         "cancel",
         "no rule is surprised",
+    ),
+    PlantedFault(
+        "a Step holds its lock while it waits",
+        lambda patch: patch.setattr(world, "_RUNNING", world._RUNNING | {world.Phase.WAITING}),
+        "stale-claim",
+        _RESTING,
     ),
     # --- compaction
     PlantedFault(
