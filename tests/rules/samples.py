@@ -117,7 +117,7 @@ def ended_calls() -> tuple[Succeeded, Rejected]:
     return Succeeded(call("a"), "found"), Rejected(call("b", order=1), "no")
 
 
-def over_a_limit(error: str, commit: Commit = Commit()) -> StepDecision:  # noqa: B008 - frozen
+def over_a_limit(error: str, commit: Commit = Commit()) -> StepDecision:  # noqa: B008 - it is frozen
     """A rule ends the turn, and a Step of its own records that."""
     return StepDecision(commit=commit, next=GoTo((RecordTurnFailure(TURN, error),)))
 

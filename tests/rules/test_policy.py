@@ -71,6 +71,7 @@ def test_agent_session_options__have_the_limits_that_their_readers_know() -> Non
         interrupt_deadline=None,
         max_model_calls_per_turn=50,
         max_tool_output_bytes=262_144,
+        max_tool_content_bytes=1_048_576,
         max_user_message_bytes=262_144,
         max_response_argument_bytes=2_097_152,
         fence_single_attempt_tools=True,
@@ -90,6 +91,7 @@ def test_agent_session_options__refuse_a_deadline_that_is_not_ahead(deadline: ti
     [
         "max_model_calls_per_turn",
         "max_tool_output_bytes",
+        "max_tool_content_bytes",
         "max_user_message_bytes",
         "max_response_argument_bytes",
         "event_stream_capacity_bytes",

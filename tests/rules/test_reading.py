@@ -115,6 +115,11 @@ SNAPSHOTS = (
         snapshot(tool_calls=calls_with(SHOWN)),
         tool_calls=calls_with(LONG),
     ),
+    shows(
+        "leaves_out_what_a_tool_returned_beside_text",
+        snapshot(tool_calls=(Succeeded(call(), "found"),)),
+        tool_calls=(Succeeded(call(), "found", framework_content="<image>"),),
+    ),
     shows("shows_up_to_200_messages", snapshot(messages=MANY[:200]), messages=MANY[:200]),
     shows(
         "shows_the_newest_of_more",

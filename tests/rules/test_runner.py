@@ -155,12 +155,12 @@ async def test_perform__gives_a_model_call_its_whole_turn() -> None:
 async def test_perform__claims_a_fenced_call_then_announces_it_and_beats_before_it_runs(
     fenced: bool,
 ) -> None:
-    runner = ScriptedRunner(ToolExecutionResult("found"))
+    runner = ScriptedRunner(ToolExecutionResult("found", "<image>"))
     invocation = where(runner)
 
     outcome = await perform(ExecuteTool(RUNNABLE, fenced), runner, invocation)
 
-    assert outcome == ToolReturned("found")
+    assert outcome == ToolReturned("found", "<image>")
     assert runner.log == [
         *([("claim", "turn-2", "b")] if fenced else []),
         ("started", "b", "tool_b"),

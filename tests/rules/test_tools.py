@@ -153,6 +153,34 @@ NOTHING_KEPT = Reacts(
     finished(Succeeded(READ, cut("", 0, 4), output_truncated=True)),
 )  # fmt: skip
 
+LEFT_OUT: Final = "\n[What tool_a returned beside this text was left out: {}.]"
+CONTENTS = tuple(
+    Reacts(
+        f"record_output__{claim}",
+        step,
+        call_view(
+            CallView,
+            Runnable(READ),
+            options=AgentSessionOptions(max_tool_output_bytes=4, max_tool_content_bytes=6),
+        ),
+        ToolReturned(output, content),
+        finished(Succeeded(READ, stored, truncated, kept)),
+    )
+    for claim, step, output, content, stored, truncated, kept in (
+        ("keeps_content_as_it_is", CALL_TOOL, "ok", "<\x00>", "ok", False, "<\x00>"),
+        ("keeps_the_content_of_a_write", CALL_SINGLE, "ok", "<i>", "ok", False, "<i>"),
+        ("keeps_empty_content", CALL_TOOL, "ok", "", "ok", False, ""),
+        ("keeps_content_of_just_the_limit", CALL_TOOL, "ok", "\u00e9" * 3, "ok", False, "\u00e9" * 3),
+        ("keeps_content_beside_text_that_is_cut", CALL_TOOL, "12345", "<i>", cut("1234", 4, 5), True, "<i>"),
+        ("leaves_out_content_over_the_limit", CALL_TOOL, "ok", "\u00e9" * 3 + "!",
+         "ok" + LEFT_OUT.format("7 bytes; at most 6 are kept"), True, None),
+        ("leaves_out_content_that_cannot_be_stored", CALL_TOOL, "ok", "\ud800",
+         "ok" + LEFT_OUT.format("it is no text that UTF-8 can hold"), True, None),
+        ("leaves_out_content_beside_text_that_is_cut", CALL_TOOL, "12345", "\ud800",
+         cut("1234", 4, 5) + LEFT_OUT.format("it is no text that UTF-8 can hold"), True, None),
+    )
+)  # fmt: skip
+
 LONG_ERROR: Final = "x" * 8193
 ERRORS = tuple(
     Reacts(
@@ -230,6 +258,7 @@ CASES: tuple[Case, ...] = (
     *LEFT_ALONE,
     *OUTPUTS,
     NOTHING_KEPT,
+    *CONTENTS,
     *ERRORS,
     *GIVEN_UP,
     *GIVEN_UP_WITH_FEW_WORDS,

@@ -123,7 +123,7 @@ def _tool_calls() -> Iterator[Sample]:
     for record in (
         calls.AwaitingApproval(REQUESTED),
         calls.Runnable(REQUESTED),
-        calls.Succeeded(REQUESTED, "refunded", output_truncated=True),
+        calls.Succeeded(REQUESTED, "refunded", output_truncated=True, framework_content="<image>"),
         calls.Rejected(REQUESTED, "too much", expired=True),
         calls.Failed(REQUESTED, "no such order"),
         calls.OutcomeUnknown(REQUESTED, "worker lost"),

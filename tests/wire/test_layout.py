@@ -149,12 +149,12 @@ def test_lay_tool_call__leaves_the_arguments_of_a_final_call_where_they_lie(
     assert read_tool_call(laid.entry, opened.parts) == final
 
 
-def test_lay_tool_call__writes_the_output_of_a_final_call() -> None:
+def test_lay_tool_call__writes_the_result_of_a_final_call() -> None:
     opened = lay_tool_call(Runnable(LONG))
-    final = Succeeded(LONG, "\u20ac" * INLINE_CALL_TEXT_BYTES)
+    final = Succeeded(LONG, "\u20ac" * INLINE_CALL_TEXT_BYTES, framework_content="<i>" * 2000)
     laid = lay_tool_call(final)
 
-    assert list(laid.parts) == ["call-1.output.000000"]
+    assert list(laid.parts) == ["call-1.output.000000", "call-1.framework_content.000000"]
     assert read_tool_call(laid.entry, {**opened.parts, **laid.parts}) == final
 
 
