@@ -7,6 +7,7 @@ import re
 import socket
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from dex_agents_dex import (
 )
 from dex_agents_dex.devengine import DevEngine
 from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
+from dex_agents_dex.session_calls import SessionCalls
 
 from .flows import build_flows
 from .scripted_runner import ScriptedRunner
@@ -122,7 +124,11 @@ def test_runtime__that_was_not_entered_has_no_sessions(tmp_path: Path) -> None:
         AgentRuntime(*build_flows(tmp_path)).sessions("Scripted")
 
 
-async def test_runtime__says_that_no_server_answers(tmp_path: Path) -> None:
+async def test_runtime__says_that_no_server_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = {"within": timedelta(0)}  # a caller would have to wait until the retries are over
+    monkeypatch.setattr(SessionCalls._call, "__kwdefaults__", at_once)
     address = f"127.0.0.1:{_unused_port()}"
     flows = build_flows(tmp_path)
 
