@@ -31,6 +31,8 @@ from dex_agents_model.requests import (
 )
 from dex_agents_model.table import RPCS, SPECS
 
+from .turn_trace import TurnTrace
+
 T = TypeVar("T")
 
 
@@ -92,6 +94,7 @@ _STORED: Final[tuple[Any, ...]] = (
     AgentInterruptResolution,
     ApprovalRecord,
     ToolCallCompleted,
+    TurnTrace,
     AgentEvent,
     AgentSnapshot,
     AgentMessagesPage,

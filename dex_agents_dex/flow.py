@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 import dex
@@ -41,6 +42,7 @@ from .port import Known, SessionBinding
 from .reading import SessionReader
 from .schema import DEFINITIONS, LOCKS
 from .steps import STEP_CLASSES, movement
+from .turn_trace import StepTracing, unwatched
 from .writing import SessionWriter
 
 H = TypeVar("H", bound=Callable[..., Any])
@@ -64,7 +66,8 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
 
     Register one per agent, each with a ``flow_type`` of its own; sessions are found again by it,
     so it must not change while any is open. A Worker that serves it without an AgentRuntime must
-    `bind` it to a client, or no single-attempt tool can run.
+    `bind` it to a client, or no single-attempt tool can run. ``tracing`` is a `tracing.Tracing`;
+    without one nothing is traced.
 
     Raises:
         ValueError: ``flow_type`` is blank or holds one of ``/ $ :``, or the options ask for
@@ -77,6 +80,7 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
         *,
         flow_type: str,
         options: AgentSessionOptions | None = None,
+        tracing: StepTracing | None = None,
     ) -> None:
         if not flow_type.strip() or any(sign in flow_type for sign in "/$:"):
             raise ValueError(f"flow type {flow_type!r} must not be blank nor hold any of '/ $ :'")
@@ -97,6 +101,7 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
             events=self.agent_events,
             clock=EngineClock(),
             claims=self,
+            watch=unwatched if tracing is None else partial(tracing.watch, flow_type),
         )
 
     def bind(self, client: dex.AsyncClient) -> None:

@@ -62,6 +62,7 @@ from .schema import (
     STEERING_MESSAGES,
     TOOL_CALL_RESULTS,
 )
+from .turn_trace import Watch, unwatched
 from .writing import SessionWriter
 
 _BEAT: Final = timedelta(seconds=20)
@@ -93,6 +94,7 @@ class SessionBinding:
     clock: EngineClock
     claims: Claims
     messages: MessageCache = field(factory=MessageCache)
+    watch: Watch = field(default=unwatched)
 
     def overhead_tokens(self) -> int:
         """What the runner says that it adds to each model input."""

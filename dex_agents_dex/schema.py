@@ -22,6 +22,7 @@ from dex_agents_model.records import (
 from dex_agents_model.spec import Lock
 
 from .codec import INTERRUPTS, REQUEST_IDS, STATE
+from .turn_trace import TurnTrace
 
 # Singletons travel with every Step and every RPC: they stay small.
 AGENT_STATE: Final = dex.Attribute("AgentState", STATE)
@@ -30,6 +31,7 @@ PENDING_INTERRUPTS: Final = dex.Attribute("PendingInterrupts", INTERRUPTS)
 TAKEN_REQUEST_IDS: Final = dex.Attribute("TakenRequestIds", REQUEST_IDS)
 RUN_STATE_PART_COUNT: Final = dex.Attribute("FrameworkRunStatePartCount", int)
 CANCELLED_TURN: Final = dex.Attribute("CancelledTurn", str)
+TURN_TRACE: Final = dex.Attribute("TurnTrace", TurnTrace)
 
 # Payloads lie in maps, and only those who need them load them.
 AGENT_MESSAGES: Final = dex.AttributeMap("AgentMessages", Entry)
@@ -62,6 +64,7 @@ DEFINITIONS: Final = (
     TAKEN_REQUEST_IDS,
     RUN_STATE_PART_COUNT,
     CANCELLED_TURN,
+    TURN_TRACE,
     AGENT_MESSAGES,
     AGENT_MESSAGE_PARTS,
     FRAMEWORK_RUN_STATE,

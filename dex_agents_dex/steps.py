@@ -38,12 +38,14 @@ class SessionStep(dex.Step[Any]):
     async def run_wait_for(self, context: dex.AsyncContext, step: Step) -> dex.Wait:
         """wait_for of every Step that waits."""
         port = DexStepPort(self._binding, context, StepMethod.WAIT_FOR)
-        return dex_wait(plan_wait(step, port).wait)
+        with self._binding.watch(context, step, port) as watched:
+            return dex_wait(plan_wait(step, watched).wait)
 
     async def run_execute(self, context: dex.AsyncContext, step: Step) -> dex.StepDecision:
         """execute of every Step."""
         port = DexStepPort(self._binding, context, StepMethod.EXECUTE)
-        decision = await run_step(step, port)
+        with self._binding.watch(context, step, port) as watched:
+            decision = await run_step(step, watched)
         return _dex_decision(decision, port.known)
 
 
