@@ -25,14 +25,13 @@ from pydantic_ai.models import KnownModelName, Model
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ExternalToolset, FunctionToolset
 
-from dex_agents_model.effects import HistorySummarized
-from dex_agents_model.runner import SummaryRequest
+from dex_agents_model import HistorySummarized, SummaryRequest
 from dex_agents_model.text import clean_text, shorten, size_bytes
 
 from . import private
 from .errors import ModelStepFailed, describe
 from .history import from_stored
-from .tool_output import output_text
+from .tool_output import content_label, output_text
 from .usage import usage_of
 
 _BYTES_PER_TOKEN: Final = 3
@@ -95,10 +94,11 @@ def _lines(message: ModelMessage) -> Iterator[str]:
                     arguments = shorten(part.args_as_json_str(), _SHOWN_BYTES)
                     yield f"Assistant called {part.tool_name}: {arguments}"
         return
+    by_tools = any(isinstance(part, ToolReturnPart) for part in message.parts)
     for request_part in message.parts:
         match request_part:
             case UserPromptPart(content=content):
-                yield f"User: {_shown(content)}"
+                yield f"{'Tools added' if by_tools else 'User'}: {_shown(content)}"
             case ToolReturnPart(tool_name=name, outcome=outcome):
                 yield f"{name} ({outcome}): {shorten(output_text(request_part), _SHOWN_BYTES)}"
 
@@ -106,9 +106,7 @@ def _lines(message: ModelMessage) -> Iterator[str]:
 def _shown(content: str | Sequence[UserContent]) -> str:
     if isinstance(content, str):
         return content
-    return " ".join(
-        item if isinstance(item, str) else f"[{type(item).__name__}]" for item in content
-    )
+    return " ".join(map(content_label, content))
 
 
 def estimate_overhead_tokens(agent: AbstractAgent[Any, Any]) -> int:

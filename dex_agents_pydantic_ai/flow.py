@@ -10,8 +10,7 @@ from pydantic_ai.agent import AbstractAgent
 from typing_extensions import Unpack
 
 from dex_agents_dex import AgentSessionFlow
-from dex_agents_model import AgentSessionOptions, ToolEffect, ToolPolicy
-from dex_agents_model.policy import CompactionPolicy
+from dex_agents_model import AgentSessionOptions, CompactionPolicy, ToolEffect, ToolPolicy
 
 from .runner import AgentModel, DepsFactory, DepsT, OutputT, PydanticAIRunner
 from .tool_names import refuse_unknown_tools
@@ -24,6 +23,7 @@ class SessionLimits(TypedDict, total=False):
     interrupt_deadline: timedelta | None
     max_model_calls_per_turn: int
     max_tool_output_bytes: int
+    max_tool_content_bytes: int
     max_user_message_bytes: int
     max_response_argument_bytes: int
     fence_single_attempt_tools: bool

@@ -44,7 +44,7 @@ class RunState:
     call_ids: tuple[str, ...]
 
     def to_json(self) -> str:
-        return f'{{"messages":{_dump(self.messages)},"calls":{json.dumps(self.call_ids)}}}'
+        return f'{{"messages":{dump_messages(self.messages)},"calls":{json.dumps(self.call_ids)}}}'
 
     @classmethod
     def from_json(cls, text: str) -> RunState:
@@ -79,7 +79,7 @@ def build_user_message(text: str) -> FrameworkMessage:
 
 def to_stored(message: ModelMessage) -> FrameworkMessage:
     """One message with its display fields."""
-    item = _dump([message])
+    item = dump_messages([message])
     if isinstance(message, ModelResponse):
         calls = message.tool_calls
         only_call = calls[0] if len(calls) == 1 else None
@@ -115,9 +115,7 @@ def _words(request: ModelRequest) -> str | None:
 def turn_to_stored(messages: Sequence[ModelMessage]) -> tuple[FrameworkMessage, ...]:
     """A turn as stored messages, without what the session has stored already.
 
-    The opening request is left out when it holds the user's prompt and nothing else. What the user
-    said beside tool results becomes a message of its own, which shows it; Pydantic AI joins the two
-    again.
+    The opening request is left out when it holds the user's prompt and nothing else.
     """
     if not messages:
         return ()
@@ -125,15 +123,30 @@ def turn_to_stored(messages: Sequence[ModelMessage]) -> tuple[FrameworkMessage, 
     is_prompt_alone = len(opening.parts) == 1 and isinstance(opening.parts[0], UserPromptPart)
     # Shown already, by the user message that it stands for in a replay.
     first = () if is_prompt_alone else (evolve(to_stored(opening), text=None),)
-    return (*first, *(to_stored(part) for message in others for part in _with_words_apart(message)))
+    return (*first, *map(to_stored, others))
 
 
-def _with_words_apart(message: ModelMessage) -> list[ModelMessage]:
-    if not isinstance(message, ModelRequest):
-        return [message]
-    words = [part for part in message.parts if isinstance(part, UserPromptPart)]
-    others = [part for part in message.parts if not isinstance(part, UserPromptPart)]
-    return [replace(message, parts=parts) for parts in (others, words) if parts]
+def with_words_apart(
+    messages: Sequence[ModelMessage], words: str | Sequence[UserContent]
+) -> list[ModelMessage]:
+    """The messages of a run with what the user said beside tool results in a request of its own.
+
+    So it is shown as the user's, and what a tool said is not. Pydantic AI joins the two again.
+    """
+    apart: list[ModelMessage] = []
+    for message in messages:
+        places = [at for at, part in enumerate(message.parts) if _says(part, words)]
+        if not isinstance(message, ModelRequest) or not places or len(message.parts) == 1:
+            apart.append(message)
+            continue
+        others = list(message.parts)
+        said = others.pop(places[-1])
+        apart += [replace(message, parts=others), replace(message, parts=[said])]
+    return apart
+
+
+def _says(part: object, words: str | Sequence[UserContent]) -> bool:
+    return isinstance(part, UserPromptPart) and part.content == words
 
 
 def earlier_turns(messages: Sequence[AgentMessage]) -> list[ModelMessage]:
@@ -201,7 +214,12 @@ def user_prompt(message: AgentMessage) -> str | Sequence[UserContent]:
     raise ModelStepFailed(f"message {message.sequence} of the session holds no user prompt")
 
 
-def _dump(messages: Sequence[ModelMessage]) -> str:
+def dump_messages(messages: Sequence[ModelMessage]) -> str:
+    """The JSON text of messages, storable.
+
+    Raises:
+        PydanticSerializationError: a message holds something that has no JSON form.
+    """
     try:
         text = ModelMessagesTypeAdapter.dump_json(list(messages)).decode()
     except PydanticSerializationError:

@@ -40,7 +40,15 @@ from . import private
 from .compaction import summary_message
 from .deferral import ModelStepCapability, effect_hint
 from .errors import ModelStepFailed, describe
-from .history import RunState, earlier_turns, tool_calls_of, turn_to_stored, user_prompt
+from .history import (
+    RunState,
+    earlier_turns,
+    tool_calls_of,
+    turn_to_stored,
+    user_prompt,
+    with_words_apart,
+)
+from .providers import describe_model_calls
 from .resume import deferred_results, shown_to_model, with_full_results
 from .usage import usage_of
 
@@ -95,6 +103,8 @@ class ModelStep:
         except Exception as error:
             raise ModelStepFailed(f"the model call failed: {describe(error)}") from error
         new = with_full_results(result.new_messages(), turn.tool_calls, turn.shortened_results)
+        if state is not None and prompt is not None:
+            new = with_words_apart(new, prompt)
         output = result.output
         calls = output.calls if isinstance(output, DeferredToolRequests) else []
         resumed = state.call_ids if state else ()
@@ -102,12 +112,14 @@ class ModelStep:
         messages = (*before, *new)
         _check_ids(messages)
         usage = usage_of(result.usage)
+        metadata = describe_model_calls(capability.model_calls)
         if not calls:
-            return TurnCompleted(turn_to_stored(messages), usage)
+            return TurnCompleted(turn_to_stored(messages), usage, metadata)
         return ToolCallsRequested(
             RunState(messages, tuple(call.tool_call_id for call in calls)).to_json(),
             tuple(_deferred(call, capability.listed[call.tool_name], turn) for call in calls),
             usage,
+            metadata,
         )
 
 

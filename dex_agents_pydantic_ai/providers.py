@@ -9,6 +9,8 @@ from typing import Final
 from attrs import frozen
 from pydantic_ai.messages import ModelResponse
 
+from dex_agents_model import ModelCallMetadata
+
 # Pydantic AI's provider names that OpenTelemetry's `gen_ai.provider.name` spells differently.
 _WELL_KNOWN: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -31,17 +33,6 @@ class ModelCall:
 
     request_model: str
     response: ModelResponse
-
-
-@frozen(kw_only=True)
-class ModelCallMetadata:
-    """What tracing says of a model Step; None where the provider, or its calls together, say nothing."""
-
-    request_model: str | None = None
-    response_model: str | None = None
-    provider: str | None = None
-    response_id: str | None = None
-    finish_reason: str | None = None
 
 
 def describe_model_calls(calls: Sequence[ModelCall]) -> ModelCallMetadata:

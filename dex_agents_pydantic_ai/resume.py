@@ -6,17 +6,32 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pydantic_ai import DeferredToolResults, ToolDenied, ToolReturn
+from pydantic_ai import DeferredToolResults, ToolDenied
 from pydantic_ai.exceptions import ToolFailed
-from pydantic_ai.messages import ModelMessage, ModelRequest, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 
-from dex_agents_model import AgentToolCall, ToolCallId, describe_tool_call_outcome
-from dex_agents_model.calls import FinalCall, Rejected, Succeeded
-from dex_agents_model.notes import shorten_result
+from dex_agents_model import (
+    AgentToolCall,
+    FinalCall,
+    Rejected,
+    Succeeded,
+    ToolCallId,
+    describe_tool_call_outcome,
+    shorten_result,
+)
 
 from .cleaning import clean_json
 from .errors import ModelStepFailed
 from .history import RunState, tool_calls_of
+from .tool_content import ToolContent, full_value
+from .tool_output import output_text
 
 
 def deferred_results(
@@ -26,10 +41,10 @@ def deferred_results(
 ) -> DeferredToolResults:
     """One result for each call that waits in ``state``, to go on with the turn.
 
-    Of the ``shortened`` ones only the start.
+    Of the ``shortened`` ones only the start, without their files.
 
     Raises:
-        ModelStepFailed: a call has no final record.
+        ModelStepFailed: a call has no final record, or one that cannot be read.
     """
     results = DeferredToolResults()
     for part, record in _waiting(state, records):
@@ -39,12 +54,14 @@ def deferred_results(
                 results.approvals[part.tool_call_id] = ToolDenied(
                     describe_tool_call_outcome(record)
                 )
-            case Succeeded() if _is_among(part, shortened):
-                results.calls[part.tool_call_id] = ToolReturn(
-                    shorten_result(describe_tool_call_outcome(record))
-                )
             case Succeeded():
-                results.calls[part.tool_call_id] = ToolReturn(_content(part, record))
+                beside = ToolContent.of(record)
+                value = (
+                    shorten_result(describe_tool_call_outcome(record))
+                    if _is_among(part, shortened)
+                    else _value(part, record, beside)
+                )
+                results.calls[part.tool_call_id] = beside.to_return(value)
             case _:
                 results.calls[part.tool_call_id] = ToolFailed(describe_tool_call_outcome(record))
     return results
@@ -56,7 +73,7 @@ def shown_to_model(
     """The messages with only the start of the ``shortened`` results."""
 
     def shown(part: ToolReturnPart) -> ToolReturnPart:
-        return replace(part, content=shorten_result(part.model_response_str(wrap_if_error=False)))
+        return replace(part, content=shorten_result(output_text(part)))
 
     return _with_results(messages, shortened, shown)
 
@@ -72,7 +89,7 @@ def with_full_results(
         record = records[ToolCallId(part.tool_call_id)]
         if not isinstance(record, Succeeded):
             return part
-        return replace(part, content=describe_tool_call_outcome(record))
+        return replace(part, content=full_value(record, ToolContent.of(record)))
 
     return _with_results(messages, shortened, full)
 
@@ -111,10 +128,16 @@ def answered_messages(
     """The messages of ``state`` with one result for each call that waits in it, to end the turn there.
 
     Raises:
-        ModelStepFailed: a call has no final record.
+        ModelStepFailed: a call has no final record, or one that cannot be read.
     """
-    returns = [_return_part(part, record) for part, record in _waiting(state, records)]
-    return (*state.messages, ModelRequest(parts=returns))
+    returns: list[ModelRequestPart] = []
+    said: list[ModelRequestPart] = []
+    for call, record in _waiting(state, records):
+        beside = ToolContent.of(record) if isinstance(record, Succeeded) else ToolContent()
+        returns.append(_return_part(call, record, beside))
+        for part in beside.parts_beside(call.tool_call_id):
+            (said if isinstance(part, UserPromptPart) else returns).append(part)
+    return (*state.messages, ModelRequest(parts=[*returns, *said]))
 
 
 def _waiting(
@@ -128,12 +151,13 @@ def _waiting(
         yield parts[call_id], record
 
 
-def _return_part(call: ToolCallPart, record: FinalCall) -> ToolReturnPart:
+def _return_part(call: ToolCallPart, record: FinalCall, beside: ToolContent) -> ToolReturnPart:
     part = ToolReturnPart(
         tool_name=call.tool_name,
         tool_call_id=call.tool_call_id,
-        content=_content(call, record),
+        content=_value(call, record, beside),
         tool_kind=call.tool_kind,
+        metadata=beside.metadata,
     )
     match record:
         case Succeeded():
@@ -144,11 +168,13 @@ def _return_part(call: ToolCallPart, record: FinalCall) -> ToolReturnPart:
             return replace(part, outcome="failed")
 
 
-def _content(call: ToolCallPart, record: FinalCall) -> object:
+def _value(call: ToolCallPart, record: FinalCall, beside: ToolContent) -> object:
     """Typed results, such as those of a tool search, are JSON that Pydantic AI reads again."""
-    if call.tool_kind is not None and isinstance(record, Succeeded):
+    if not isinstance(record, Succeeded):
+        return describe_tool_call_outcome(record)
+    if call.tool_kind is not None:
         try:
             return clean_json(json.loads(record.output))
         except ValueError:
             pass  # cut to the session's limit: it is shown as text
-    return describe_tool_call_outcome(record)
+    return full_value(record, beside)

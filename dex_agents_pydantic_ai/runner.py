@@ -19,17 +19,17 @@ from dex_agents_model import (
     AgentTurnOutcome,
     DeferredToolExecution,
     FrameworkMessage,
+    HistorySummarized,
     SessionId,
+    SummaryRequest,
     ToolExecutionResult,
+    UnfinishedTurn,
 )
-from dex_agents_model.effects import HistorySummarized
-from dex_agents_model.runner import SummaryRequest, UnfinishedTurn
 
 from . import compaction, history
 from .deferral import ModelStepCapability
 from .errors import ModelStepFailed, ToolStepFailed, describe
 from .model_step import ModelStep
-from .providers import describe_model_calls
 from .refusals import refuse_unsuitable
 from .resume import answered_messages
 from .tool_step import ToolStep
@@ -88,12 +88,6 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         step = ModelStep(self._agent, self._model, deps, _conversation_id(turn.flow_id))
         outcome = await step.run(turn, capability)
         self._warn_of_missing_tools(turn.options.tool_policies, capability.listed)
-        _LOG.debug(
-            "%s of session %s: %s",
-            turn.turn_id,
-            turn.flow_id,
-            describe_model_calls(capability.model_calls),
-        )
         return outcome
 
     async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:

@@ -6,6 +6,7 @@ What that means is told in `tool_step`; nothing is decided here.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -112,6 +113,8 @@ class ToolStepCapability(AbstractCapability[AgentDepsT]):
     """The capability on demand that the run's history shows as loaded."""
     part: ToolReturnPart | None = None
     """The result that the model would see."""
+    beside: Sequence[object] = ()
+    """The other parts of the request that holds it, such as what the tool says to the model."""
     has_started: bool = False
     """Whether the tool's body was entered."""
     escaped: Exception | None = None
@@ -156,6 +159,7 @@ class ToolStepCapability(AbstractCapability[AgentDepsT]):
             for part in result.request.parts
             if isinstance(part, ToolReturnPart) and part.tool_call_id == self.call.tool_call_id
         )
+        self.beside = [part for part in result.request.parts if part is not self.part]
         # With the request in the history, a message that the tool queued cannot start a model call.
         ctx.messages.append(result.request)
         return End(FinalResult(DeferredToolRequests()))

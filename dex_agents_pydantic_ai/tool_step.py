@@ -33,6 +33,7 @@ from dex_agents_model import DeferredToolExecution, ToolExecutionError, ToolExec
 from . import private
 from .errors import ToolStepFailed, describe
 from .tool_capability import OwnerNotLoaded, ToolStepCapability
+from .tool_content import execution_result
 from .tool_output import output_text
 
 IDEMPOTENCY_KEY_METADATA_KEY: Final = "dex_idempotency_key"
@@ -91,7 +92,7 @@ class ToolStep:
             raise _deferral(requests, capability, approved=record.call.requires_approval)
         if part.outcome != "success":
             raise ToolExecutionError(output_text(part))
-        return ToolExecutionResult(output_text(part))
+        return execution_result(part, capability.beside)
 
     async def _run_tool(
         self, execution: DeferredToolExecution, capability: ToolStepCapability[Any]

@@ -8,6 +8,7 @@ import pytest
 from pydantic_ai import Agent
 from pydantic_ai.agent import WrapperAgent
 from pydantic_ai.messages import (
+    BinaryContent,
     ImageUrl,
     ModelMessage,
     ModelRequest,
@@ -23,9 +24,17 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 
-from dex_agents_model import AgentMessage, ToolCallId, ToolCallsRequested, TurnCompleted, TurnId
-from dex_agents_model.notes import SHORTENED_RESULT_BYTES, shorten_result
-from dex_agents_model.runner import SummarizesHistory, SummaryRequest
+from dex_agents_model import (
+    AgentMessage,
+    SummarizesHistory,
+    SummaryRequest,
+    ToolCallId,
+    ToolCallsRequested,
+    TurnCompleted,
+    TurnId,
+    shorten_result,
+)
+from dex_agents_model.notes import SHORTENED_RESULT_BYTES
 from dex_agents_pydantic_ai import PydanticAIRunner
 from dex_agents_pydantic_ai.errors import ModelStepFailed
 from dex_agents_pydantic_ai.history import build_user_message, to_stored
@@ -170,6 +179,7 @@ async def test_summarize_history__gives_the_turns_as_plain_text_without_tools() 
                 [
                     ToolReturnPart("find", "delivered", "a"),
                     ToolReturnPart("refund", "broken", "b", outcome="failed"),
+                    UserPromptPart(["Receipt:", BinaryContent(b"png", media_type="image/png")]),
                 ]
             ),
             ModelRequest([UserPromptPart(["This one:", ImageUrl("https://example.com/7.png")])]),
@@ -192,7 +202,8 @@ async def test_summarize_history__gives_the_turns_as_plain_text_without_tools() 
         'Assistant called refund: {"x":7}\n'
         "find (success): delivered\n"
         "refund (failed): broken\n"
-        "User: This one: [ImageUrl]\n"
+        "Tools added: Receipt: [image/png, 3 bytes]\n"
+        "User: This one: [image-url https://example.com/7.png]\n"
         "Assistant: Delivered.\n"
         "</transcript>"
     )

@@ -8,8 +8,7 @@ import pytest
 from pydantic_ai import Agent
 
 from dex_agents_dex import AgentSessionFlow
-from dex_agents_model import AgentSessionOptions, ToolEffect, ToolPolicy
-from dex_agents_model.policy import CompactionPolicy
+from dex_agents_model import AgentSessionOptions, CompactionPolicy, ToolEffect, ToolPolicy
 from dex_agents_pydantic_ai import pydantic_ai_session_flow
 
 
@@ -35,6 +34,7 @@ def test_session_flow__passes_every_option_on() -> None:
         interrupt_deadline=timedelta(hours=1),
         max_model_calls_per_turn=7,
         max_tool_output_bytes=1000,
+        max_tool_content_bytes=1500,
         max_user_message_bytes=2000,
         max_response_argument_bytes=3000,
         fence_single_attempt_tools=False,
@@ -48,6 +48,7 @@ def test_session_flow__passes_every_option_on() -> None:
         interrupt_deadline=timedelta(hours=1),
         max_model_calls_per_turn=7,
         max_tool_output_bytes=1000,
+        max_tool_content_bytes=1500,
         max_user_message_bytes=2000,
         max_response_argument_bytes=3000,
         fence_single_attempt_tools=False,

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import attrs
 import pytest
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 from pydantic_ai import Agent
 from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.messages import BinaryContent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from dex_agents_model import AgentUsage, ToolCallsRequested, TurnCompleted
+from dex_agents_model import (
+    AgentUsage,
+    ModelCallMetadata,
+    Succeeded,
+    ToolCallsRequested,
+    TurnCompleted,
+)
 from dex_agents_pydantic_ai import PydanticAIRunner
 
-from .doubles import Session, failed, rejected, succeeded, unknown
+from .doubles import Session, execution, failed, rejected, requested, succeeded, unknown
 from .openai_protocol import calls, text
 from .sse_server import Json, Reply, SseServer, cut, refused, sse_server
 
@@ -210,15 +217,47 @@ async def test_openai__unstorable_text_survives_the_turn() -> None:
         refuse_invalid(request["messages"])
 
 
-async def test_openai__the_call_is_described_for_tracing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async with provider(text("Hello.")) as (_, model):
-        with caplog.at_level(logging.DEBUG, "dex_agents_pydantic_ai"):
-            await Session(PydanticAIRunner(order_agent(), model=model)).ask("Hi")
+async def test_openai__the_call_is_described_for_tracing() -> None:
+    async with provider(calls(("find_order", '{"order_id": "7"}', "call_a")), text("Done.")) as (
+        _,
+        model,
+    ):
+        played = Session(PydanticAIRunner(order_agent(), model=model))
+        asked = await played.ask("Hi")
+        done = await played.resume(succeeded("call_a", "delivered"))
 
-    assert caplog.records[-1].getMessage() == (
-        "turn-1 of session session-1: ModelCallMetadata(request_model='gpt-5.2',"
-        " response_model='scripted-1', provider='openai', response_id='chatcmpl-1',"
-        " finish_reason='stop')"
+    told = ModelCallMetadata(
+        request_model="gpt-5.2",
+        response_model="scripted-1",
+        provider="openai",
+        response_id="chatcmpl-1",
+        finish_reason="tool_call",
     )
+    assert (asked.metadata, done.metadata) == (told, attrs.evolve(told, finish_reason="stop"))
+
+
+async def test_openai__an_image_of_a_tool_follows_its_result() -> None:
+    agent = Agent()
+
+    @agent.tool_plain
+    def chart() -> list[object]:
+        return ["Sales", BinaryContent(b"png", media_type="image/png", identifier="c1")]
+
+    async with provider(calls(("chart", "{}", "call_a")), text("It rises.")) as (server, model):
+        runner = PydanticAIRunner(agent, model=model)
+        result = await runner.execute_deferred_tool_call(execution("chart", call_id="call_a"))
+        played = Session(runner)
+        await played.ask("Show me.")
+        await played.resume(
+            Succeeded(requested("call_a"), result.output, False, result.framework_content)
+        )
+
+    sent = server.requests[1]["messages"]
+    refuse_invalid(sent)
+    assert [message["role"] for message in sent] == [
+        *("user", "assistant", "tool"),
+        *("system", "user"),  # whose words the next ones are, and the image
+    ]
+    assert sent[2]["content"] == '["Sales","See file c1."]'
+    [image] = [piece for piece in sent[4]["content"] if piece["type"] == "image_url"]
+    assert image["image_url"]["url"] == "data:image/png;base64,cG5n"

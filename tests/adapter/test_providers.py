@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic_ai.messages import ModelResponse, TextPart
 
+from dex_agents_model import ModelCallMetadata
 from dex_agents_pydantic_ai.providers import (
     ModelCall,
-    ModelCallMetadata,
     describe_model_calls,
     provider_name,
 )

@@ -18,13 +18,14 @@ from pydantic_ai.messages import (
 from dex_agents_model import (
     OUTCOME_UNKNOWN_TOOL_RESULT,
     AgentToolCall,
+    KeepsUnfinishedTurns,
     ToolCallsRequested,
     ToolEffect,
     TurnCompleted,
+    UnfinishedTurn,
     describe_tool_call_outcome,
 )
 from dex_agents_model.calls import Cancelled, Runnable
-from dex_agents_model.runner import KeepsUnfinishedTurns, UnfinishedTurn
 from dex_agents_pydantic_ai import PydanticAIRunner
 from dex_agents_pydantic_ai.errors import ModelStepFailed
 

@@ -1,0 +1,142 @@
+"""What a tool returned beside its text: files, words for the model, data for the application.
+
+It lies in the call's record as the JSON of one request, which nothing but this file reads. How
+large it may be is the session's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from attrs import frozen
+from pydantic_ai import ToolReturn
+from pydantic_ai.messages import (
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelRequestPart,
+    ToolAvailabilityDeltaPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+    is_multi_modal_content,
+)
+from pydantic_core import PydanticSerializationError
+
+from dex_agents_model import Succeeded, ToolExecutionResult, describe_tool_call_outcome
+
+from .errors import ModelStepFailed
+from .history import dump_messages
+from .tool_output import json_of, output_text
+
+_LEFT_OUT: Final = "[What {name} returned beside this text was left out: it has no JSON form.]"
+
+
+@frozen(kw_only=True)
+class ToolContent:
+    """``value`` is the whole return value, and only kept when there are files in it."""
+
+    value: Any = None
+    said: str | Sequence[UserContent] | None = None
+    metadata: Any = None
+    revealed: Sequence[str] = ()
+    """Tools that the model may call from now on."""
+
+    @classmethod
+    def of(cls, record: Succeeded) -> ToolContent:
+        """What the record of a call keeps; nothing, for most of them.
+
+        Raises:
+            ModelStepFailed: it cannot be read.
+        """
+        if record.framework_content is None:
+            return cls()
+        try:
+            [request] = ModelMessagesTypeAdapter.validate_json(record.framework_content)
+        except ValueError as error:
+            raise ModelStepFailed(
+                f"the content of tool call {record.tool_call_id} cannot be read: {error}"
+            ) from error
+        return cls._of_parts(request.parts)
+
+    @classmethod
+    def _of_parts(cls, parts: Sequence[object]) -> ToolContent:
+        fields: dict[str, Any] = {}
+        for part in parts:
+            match part:
+                case ToolReturnPart():
+                    fields["metadata"] = part.metadata
+                    if part.files:
+                        fields["value"] = part.content
+                case ToolAvailabilityDeltaPart():
+                    fields["revealed"] = part.tools_added
+                case UserPromptPart():
+                    fields["said"] = part.content
+        return cls(**fields)
+
+    def to_return(self, content: object) -> ToolReturn:
+        """The result to go on with, with ``content`` for its value."""
+        return ToolReturn(
+            content, content=self.said, metadata=self.metadata, tools=list(self.revealed) or None
+        )
+
+    def parts_beside(self, call_id: str) -> list[ModelRequestPart]:
+        """What stands behind the result in a request, as Pydantic AI places it."""
+        parts: list[ModelRequestPart] = []
+        if self.revealed:
+            parts.append(
+                ToolAvailabilityDeltaPart(tools_added=list(self.revealed), tool_call_id=call_id)
+            )
+        if self.said:
+            parts.append(UserPromptPart(self.said))
+        return parts
+
+
+def execution_result(part: ToolReturnPart, beside: Sequence[object]) -> ToolExecutionResult:
+    """What a tool returned, from the parts of the request that would have gone to the model.
+
+    Raises:
+        ToolExecutionError: its value has no JSON form.
+    """
+    text = output_text(part)
+    found = ToolContent._of_parts([part, *beside])
+    if part.tool_kind is not None or found == ToolContent():
+        return ToolExecutionResult(text)
+    try:
+        return ToolExecutionResult(text, _to_json(part, found))
+    except PydanticSerializationError:
+        left_out = _LEFT_OUT.format(name=part.tool_name)
+        return ToolExecutionResult(f"{text}\n{left_out}")
+
+
+def _to_json(part: ToolReturnPart, found: ToolContent) -> str:
+    kept = ToolReturnPart(
+        part.tool_name,
+        None if found.value is None else _with_json(found.value),
+        part.tool_call_id,
+        metadata=json_of(found.metadata),
+        timestamp=part.timestamp,
+    )
+    parts = [kept, *found.parts_beside(part.tool_call_id)]
+    return dump_messages([ModelRequest(parts, timestamp=part.timestamp)])
+
+
+def _with_json(value: Any) -> Any:
+    """The value as the model is shown it: files as they are, anything else as JSON data."""
+    if isinstance(value, list):
+        return [item if is_multi_modal_content(item) else json_of(item) for item in value]
+    return value
+
+
+def full_value(record: Succeeded, content: ToolContent) -> object:
+    """The value of the result: its text, or all of it when it holds files.
+
+    A text that the session has cut or added to stands before the files, in place of the tool's own.
+    """
+    text = describe_tool_call_outcome(record)
+    if content.value is None:
+        return text
+    if not record.output_truncated and not record.call.arguments_edited:
+        return content.value
+    items = content.value if isinstance(content.value, list) else [content.value]
+    return [text, *filter(is_multi_modal_content, items)]
