@@ -1,7 +1,20 @@
-"""Simulate sessions: every interleaving of a scenario, or long random lives; see `explore` and `simulate`.
+"""Simulate sessions: take one in hand, search every interleaving of a scenario, or live long random lives.
 
 A simulated session runs the model's own table on records that went through the wire, with crashes,
-redelivery, stale snapshots and a clock of its own. It touches no engine, no network and no disk.
+redelivery, stale snapshots and a clock of its own. It touches no engine, no network and no disk::
+
+    refund = ToolUse("c1", "refund", '{"order": 7}')
+    runner = ScriptedRunner({"refund order 7": (Asks(refund), Concludes("Refunded."))})
+
+    world = SimulatedWorld(runner, first_message="refund order 7")
+    world.run()  # until it waits for people
+    (question,) = world.snapshot().pending_interrupts
+    world.resolve(question.interrupt_id, approved=True)
+    world.run_until_tool_starts("c1")
+    world.strike(Fault.CRASH_BEFORE_COMMIT, CallSingleAttemptTool)
+    world.run()  # the tool does not start again, and the model is told that its outcome is unknown
+
+`explore` and `simulate` hold every commit against `INVARIANTS`, or against checkers of your own.
 """
 
 from .actions import Does

@@ -18,12 +18,13 @@ from .scenarios import SCENARIOS
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0 when every promise held and every frontier became empty."""
     parser = argparse.ArgumentParser(prog="python -m dex_agents_model.simulation")
-    parser.set_defaults(run=_explore, names=[], faults=1, jobs=1)
+    parser.set_defaults(run=_explore, names=[], faults=1, jobs=1, max_states=None)
     commands = parser.add_subparsers()
 
     exploring = commands.add_parser("explore", help="search scenarios; all of them without a name")
     exploring.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SCENARIOS))
     exploring.add_argument("--faults", type=int, default=1, help="at most so many in one run")
+    exploring.add_argument("--max-states", type=int, help="stop a search behind so many")
     exploring.add_argument("--jobs", type=int, default=1, help="search so many at a time")
     exploring.set_defaults(run=_explore)
 
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _explore(given: argparse.Namespace) -> int:
     seen: list[Exploration] = []
-    search = partial(_explored, faults=Faults(given.faults))
+    search = partial(_explored, faults=Faults(given.faults), max_states=given.max_states)
     with ProcessPoolExecutor(given.jobs) as pool:
         for exploration in pool.map(search, given.names or SCENARIOS):
             seen.append(exploration)
@@ -56,8 +57,8 @@ def _explore(given: argparse.Namespace) -> int:
     return 0 if all(each.is_complete and not each.findings for each in seen) else 1
 
 
-def _explored(name: str, faults: Faults) -> Exploration:
-    return explore(SCENARIOS[name], faults=faults)
+def _explored(name: str, faults: Faults, max_states: int | None) -> Exploration:
+    return explore(SCENARIOS[name], faults=faults, max_states=max_states)
 
 
 def _replay(given: argparse.Namespace) -> int:

@@ -94,11 +94,12 @@ class Engine:
         yield from self._time(world)
 
     def _time(self, world: World) -> Iterator[Edge]:
-        due = next_instant(world)
-        if due is not None:
-            yield Edge(Action("time", Does.WAIT), after_time(world, due))
-        elif (opening := self.callers.next_opening(world)) is not None:
-            yield Edge(Action("time", Does.WAIT, is_fate=True), after_time(world, opening))
+        """To the next moment at which something is due or a person may act; without people it ends with the former."""
+        due, opening = next_instant(world), self.callers.next_opening(world)
+        instants = [each for each in (due, opening) if each is not None]
+        if instants:
+            action = Action("time", Does.WAIT, is_fate=due is None)
+            yield Edge(action, after_time(world, min(instants)))
 
     # --- wait_for ------------------------------------------------------------------------------
 

@@ -106,6 +106,13 @@ def state_in(records: Records) -> AgentState | None:
 
 
 @lru_cache(_KEPT)
+def active_turn_in(records: Records) -> TurnId | None:
+    """The turn that runs, cancelled or not."""
+    state = state_in(records)
+    return None if state is None else state.active_turn_id
+
+
+@lru_cache(_KEPT)
 def usage_in(records: Records) -> AgentUsage:
     return _one(records, USAGE, AgentUsage) or AgentUsage()
 

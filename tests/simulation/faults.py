@@ -160,6 +160,10 @@ def _as_if_in_time(request: object, view: object, now: datetime) -> object:
     return _RESOLVE(request, view, now - timedelta(hours=1))
 
 
+def _as_if_too_late(request: object, view: object, now: datetime) -> object:
+    return _RESOLVE(request, view, now + timedelta(seconds=59))
+
+
 def _keeping_the_question(decision: RpcDecision[bool]) -> RpcDecision[bool]:
     return evolve(
         decision, writes=tuple(w for w in decision.writes if not isinstance(w, SetInterrupts))
@@ -433,6 +437,12 @@ FAULTS: Final = (
         rpc(ResolveInterrupt, rule=_as_if_in_time),
         "deadline+0",
         "late answers are refused",
+    ),
+    PlantedFault(
+        "a timely answer is refused",
+        rpc(ResolveInterrupt, rule=_as_if_too_late),
+        "two-questions",
+        "timely answers are accepted",
     ),
     PlantedFault(
         "an expired question stays in the list",

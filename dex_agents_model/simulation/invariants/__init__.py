@@ -12,6 +12,7 @@ from .approvals import (
     each_decision_is_kept_once,
     late_answers_are_refused,
     questions_mirror_the_calls_that_wait,
+    timely_answers_are_accepted,
 )
 from .calls import (
     a_write_that_started_is_not_called_failed,
@@ -53,6 +54,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     each_decision_is_kept_once,
     accepted_answers_are_applied,
     late_answers_are_refused(),
+    timely_answers_are_accepted(),
     user_messages_are_taken_once_in_order,
     messages_have_no_gap,
     stored_messages_never_change,
@@ -95,6 +97,7 @@ __all__ = [
     "stored_messages_never_change",
     "the_end_of_a_turn_is_told_when_durable",
     "the_model_is_told_everything_once",
+    "timely_answers_are_accepted",
     "tools_start_only_when_allowed",
     "usage_is_the_sum_of_committed_calls",
     "user_messages_are_taken_once_in_order",

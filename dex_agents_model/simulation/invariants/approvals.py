@@ -123,6 +123,25 @@ def late_answers_are_refused(tolerance_ms: int = 1000) -> Invariant:
     return late_answers_are_refused
 
 
+def timely_answers_are_accepted(tolerance_ms: int = 1000) -> Invariant:
+    """A checker: a plain answer before the deadline counts while its question waits, but for a Worker's clock."""
+
+    def timely_answers_are_accepted(change: Change) -> Iterator[str]:
+        cause = change.commit()
+        if cause is None or not isinstance(cause.by, ResolveInterrupt) or cause.decided.reply:
+            return
+        is_plain = cause.by.arguments_digest is None and cause.by.edited_arguments is None
+        for asked in interrupts_in(change.before.records):
+            if asked.interrupt_id != cause.by.interrupt_id or not is_plain:
+                continue
+            if asked.deadline is None:
+                yield f"an answer to {asked.interrupt_id} is refused, and it has no deadline"
+            elif (early_ms := since_epoch_ms(asked.deadline) - cause.at_ms) > tolerance_ms:
+                yield f"an answer is refused {early_ms} ms before the deadline of {asked.interrupt_id}"
+
+    return timely_answers_are_accepted
+
+
 def _answers_on_the_way(world: World) -> list[str]:
     prefix = INTERRUPT_RESOLUTIONS
     sent = [name.removeprefix(prefix) for name, _ in world.channels if name.startswith(prefix)]

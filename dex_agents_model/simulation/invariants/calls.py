@@ -11,7 +11,7 @@ from ...policy import EFFECT_RULES
 from ...steps import CallStep, RecordTurnCancelled, RunModel
 from ..actions import AttemptFailed, Change, Ran
 from ..channels import results_in
-from ..stored import cancelled_turn_in, state_in, tool_calls_in
+from ..stored import active_turn_in, cancelled_turn_in, tool_calls_in
 from ..world import Execution, World
 from .checker import Invariant
 
@@ -134,8 +134,7 @@ def _is_over(execution: Execution, world: World) -> bool:
     if turn is None:
         return False
     seen = world.records if execution.snapshot is None else execution.snapshot
-    state = state_in(seen)
-    if state is None or state.active_turn_id != turn:
+    if active_turn_in(seen) != turn:
         return True
     is_cancelled = cancelled_turn_in(seen) == turn
     return is_cancelled and not isinstance(execution.step, RecordTurnCancelled)

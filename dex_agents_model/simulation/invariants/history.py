@@ -43,6 +43,7 @@ from ..actions import Change
 from ..channels import INTERRUPT_RESOLUTIONS, TOOL_CALL_RESULTS, steering_in, user_messages_in
 from ..ledger import name_of_message
 from ..stored import (
+    active_turn_in,
     interrupts_in,
     messages_in,
     run_state_in,
@@ -256,11 +257,11 @@ def _added(change: Change) -> tuple[AgentMessage, ...]:
 
 
 def _ends_a_turn(change: Change) -> bool:
-    if change.commit(SetState) is None:
-        return False
-    before, after = state_in(change.before.records), state_in(change.after.records)
-    was_running = before is not None and before.active_turn_id is not None
-    return was_running and after is not None and after.active_turn_id is None
+    return (
+        change.commit(SetState) is not None
+        and active_turn_in(change.before.records) is not None
+        and active_turn_in(change.after.records) is None
+    )
 
 
 def _ends_without_answer(change: Change) -> bool:
