@@ -45,13 +45,21 @@ class Board:
             told = f"{self.session_id}  {self.running}: {self.doing}  Ctrl-C cancels"
         return told + (f"  {counted(self.queued, 'message')} queued" if self.queued else "")
 
-    def take(self, snapshot: AgentSnapshot) -> None:
-        """What the session says of itself."""
+    def catch_up(self, snapshot: AgentSnapshot) -> None:
+        """Take everything from what the session says of itself, for no event has told it.
+
+        Otherwise events lead: they may be behind the session, and what they tell is to be shown first.
+        """
         state = snapshot.state
         self.running = None if state is None else state.active_turn_id
         self.queued = snapshot.queued_message_count
-        self.questions = snapshot.pending_interrupts
         self.awaited -= {message.message_id for message in snapshot.messages}
+        self.ask(snapshot)
+
+    def ask(self, snapshot: AgentSnapshot) -> None:
+        """Take the questions that wait. One that was answered here may still stand there."""
+        waiting = snapshot.pending_interrupts
+        self.questions = tuple(a for a in waiting if a.interrupt_id not in self.answered)
         self.note_change()
 
     def drop(self, question: InterruptId) -> None:

@@ -38,7 +38,6 @@ class Terminal:
         self._unwritten: list[str] = []
         self._writing: asyncio.Task[None] | None = None
         self._rows = Rows()
-        self._is_flowing = False
         self._is_first_row = True
         self._status = ""
         self._prompt = "> "
@@ -57,25 +56,22 @@ class Terminal:
             style=_STYLE,
         )
         self._session.default_buffer.on_text_changed += self._note_subject
+        self._session.output.erase_down()  # what a program that was killed has left there
+        self._session.output.flush()
 
     def line(self, text: RenderableType = "") -> None:
-        self.end_flow()
+        self._end_row()
         self._print(text)
 
     def flow(self, text: str) -> None:
-        if not self._is_flowing:
-            self._is_flowing = self._is_first_row = True
         width = max(shutil.get_terminal_size().columns - 2 * _MARGIN_CELLS, 20)
         for row in self._rows.take(text, width):
             self._print_row(row)
         self._redraw()
 
     def end_flow(self) -> None:
-        if self._is_flowing:
-            row = self._rows.end()
-            if row.strip():
-                self._print_row(row)
-            self._is_flowing = False
+        self._end_row()
+        self._is_first_row = True
 
     def status(self, text: str) -> None:
         self._status = text
@@ -117,12 +113,17 @@ class Terminal:
 
     def _message(self) -> StyleAndTextTuples:
         parts: StyleAndTextTuples = []
-        if self._is_flowing and self._rows.open_row:
+        if self._rows.open_row:
             parts += [("", f"{self._gutter()}{self._rows.open_row}\n")]
         return [*parts, ("bold", self._prompt)]
 
     def _toolbar(self) -> StyleAndTextTuples:
         return [("", f"  {self._status}")]
+
+    def _end_row(self) -> None:
+        row = self._rows.end()
+        if row.strip():
+            self._print_row(row)
 
     def _print_row(self, row: str) -> None:
         self._print(Text(f"{self._gutter()}{row}".rstrip()))

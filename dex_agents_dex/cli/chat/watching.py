@@ -63,9 +63,8 @@ class Watcher:
         self._board = board
         self._screen = screen
         self._saying: tuple[str, int] | None = None
-        self._said_in: TurnId | None = None
+        self._said = ""
         self._shown_question: str | None = None
-        self._has_gap = False
 
     async def begin(self) -> str:
         """Show where the session stands; returns the position to follow it from."""
@@ -76,10 +75,9 @@ class Watcher:
             self._screen.line(Text(f"(earlier: {command})", QUIET))
         for message in shown:
             self._screen.line(told_message(message))
-        self._board.take(snapshot)
+        self._board.catch_up(snapshot)
         if self._board.running is not None:
             self._board.doing = "running"
-            self._has_gap = True
             self._screen.line(Text(f"  {self._board.running} is running", QUIET))
         self.show_question()
         self.show_status()
@@ -92,8 +90,7 @@ class Watcher:
             async with aclosing(self._sessions.follow(self._board.session_id, token)) as followed:
                 async for each in followed:
                     if isinstance(each, EventsLost):
-                        self._has_gap = True
-                        await self._look()
+                        await self._catch_up()
                     else:
                         await self._take(each.event)
                     self.show_status()
@@ -141,7 +138,7 @@ class Watcher:
                 await self._tell_end_of_call(event.turn_id, call, name, status)
             case InterruptRaised():
                 self._board.doing = "waiting for approval"
-                await self._look()
+                await self._take_questions()
             case InterruptResolved(interrupt_id=asked, approved=approved, rejection_message=why):
                 if asked not in self._board.answered:
                     self._quietly(f"  {'approved' if approved else f'not approved: {why}'}")
@@ -158,11 +155,12 @@ class Watcher:
         source = (event.step_execution_id, event.attempt)
         if self._saying != source:
             self._screen.end_flow()
+            self._said = ""
             if self._saying is not None and self._saying[0] == event.step_execution_id:
                 self._quietly("  … the model call was cut off and starts again")
         self._saying = source
-        self._said_in = event.turn_id
         self._board.doing = "answering"
+        self._said += safe(text)
         self._screen.flow(safe(text))
 
     async def _begin_turn(self, turn: TurnId, message_id: str) -> None:
@@ -172,12 +170,11 @@ class Watcher:
 
         self._board.running = turn
         self._board.doing = "thinking"
-        self._has_gap = False
         self._board.awaited.discard(message_id)
         snapshot = await self._see(begun)
         if snapshot is None:
             return
-        self._take_in(snapshot)
+        self._board.queued = snapshot.queued_message_count
         if message_id not in self._board.sent:
             for message in snapshot.messages:
                 if message.message_id == message_id and message.role is MessageRole.USER:
@@ -195,14 +192,22 @@ class Watcher:
 
     async def _close_turn(self, turn: TurnId) -> None:
         self._screen.end_flow()
-        self._board.running = None
-        snapshot = await self._look()
-        if snapshot is not None and (self._has_gap or self._said_in != turn):
-            answers = [m for m in snapshot.messages if m.turn_id == turn]
-            if answers and answers[-1].role is MessageRole.ASSISTANT:
-                self._screen.line(told_message(answers[-1]))
-        self._has_gap = False
+        snapshot = await self._snapshot()
+        if snapshot is not None:
+            self._board.queued = snapshot.queued_message_count
+            self._show_unsaid_answer(snapshot, turn)
+        self._saying, self._said = None, ""
         self._screen.line()
+        self._board.running = None
+        self._board.note_change()
+
+    def _show_unsaid_answer(self, snapshot: AgentSnapshot, turn: TurnId) -> None:
+        """The stored answer counts; it is shown where the events have not told all of it."""
+        own = [message for message in snapshot.messages if message.turn_id == turn]
+        if not own or own[-1].role is not MessageRole.ASSISTANT:
+            return
+        if safe(own[-1].text or "").strip() != self._said.strip():
+            self._screen.line(told_message(own[-1]))
 
     async def _tell_call(self, call: ToolCallId, name: str) -> None:
         def arguments(snapshot: AgentSnapshot) -> str | None:
@@ -240,22 +245,24 @@ class Watcher:
 
     async def _settle(self, turn: TurnId | None) -> None:
         """No event told what became of ``turn``, or of a message."""
-        self._has_gap = True
         if turn is not None:
             await self._close_turn(turn)
-        elif (snapshot := await self._look()) is not None and not snapshot.queued_message_count:
+        await self._catch_up()
+        if self._board.running is None and not self._board.queued:
             self._board.awaited.clear()  # taken long ago, or withdrawn
             self._board.note_change()
 
-    async def _look(self) -> AgentSnapshot | None:
+    async def _catch_up(self) -> None:
         snapshot = await self._snapshot()
         if snapshot is not None:
-            self._take_in(snapshot)
-        return snapshot
+            self._board.catch_up(snapshot)
+            self.show_question()
 
-    def _take_in(self, snapshot: AgentSnapshot) -> None:
-        self._board.take(snapshot)
-        self.show_question()
+    async def _take_questions(self) -> None:
+        snapshot = await self._snapshot()
+        if snapshot is not None:
+            self._board.ask(snapshot)
+            self.show_question()
 
     async def _see(self, find: Callable[[AgentSnapshot], T | None]) -> T | None:
         """What ``find`` finds; an event runs ahead of its Step's commit, so it looks for a moment."""
