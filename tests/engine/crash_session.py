@@ -47,6 +47,9 @@ class Effects:
     runs: Counter[str] = Factory(Counter)
     before_tool: Callable[[], Awaitable[None]] | None = None
 
+    def note(self, flow_id: str, tool: str) -> None:
+        self.runs[tool] += 1
+
 
 class CrashSession(Flow[str]):
     """Waits for a message, runs each tool at most once, and completes with both results."""
@@ -84,7 +87,7 @@ class CrashSession(Flow[str]):
         return go_to_many(*tools, _to(self._join, ""))
 
     async def _run_tool(self, context: AsyncContext, name: str) -> StepDecision:
-        self._effects.runs[name] += 1
+        self._effects.note(context.flow_id, name)
         if self._effects.before_tool is not None:
             await self._effects.before_tool()
         RESULTS.publish(context, f"{name}: done")
@@ -105,12 +108,12 @@ def _to(target: Step[str], given: str) -> StepMovement[str]:
     return StepMovement.of(type(target), given)
 
 
-async def drive(rig: Rig, flow: CrashSession) -> list[tuple[str, Any]]:
+async def drive(rig: Rig, flow: CrashSession, flow_id: str = "s") -> list[tuple[str, Any]]:
     """Everything that the client does, in calls that may be repeated; the Flow's outputs."""
-    await rig.client.start_flow(flow, "s", "", REPEATABLE)
+    await rig.client.start_flow(flow, flow_id, "", REPEATABLE)
     with suppress(FlowNotActiveOrNotFoundError):  # it has ended, so it has the message
-        await rig.rpc(flow.send, "s", "hello")
-    return await rig.outputs("s", list[str])
+        await rig.rpc(flow.send, flow_id, "hello")
+    return await rig.outputs(flow_id, list[str])
 
 
 def is_right(outputs: list[tuple[str, Any]], effects: Effects) -> bool:

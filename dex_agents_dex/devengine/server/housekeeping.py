@@ -39,9 +39,12 @@ class Housekeeping:
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(self._interval.total_seconds())
-            self._hub.library.shelve()
-            if self._retention is not None:
-                await self._drop_old_runs(self._retention)
+            try:
+                self._hub.library.shelve()
+                if self._retention is not None:
+                    await self._drop_old_runs(self._retention)
+            except Exception:
+                _LOGGER.exception("housekeeping failed, and will be tried again")
 
     async def _drop_old_runs(self, retention: timedelta) -> None:
         before = to_microseconds(self._hub.clock.now() - retention)
