@@ -22,13 +22,17 @@ from dex_agents_model.events import (
     TurnCompletedEvent,
     TurnFailedEvent,
     TurnStarted,
+    UsageRecorded,
 )
 from dex_agents_model.folding import LiveText, LiveToolCall, TerminalEvent
 from dex_agents_model.ids import InterruptId, ToolCallId, TurnId
+from dex_agents_model.records import AgentUsage
 from tests.wire.strategies import TEXT
 
 from .telling import TURN, attempt, deferred, finished, started
 
+_USED: Final = UsageRecorded(AgentUsage(1), AgentUsage(2))
+"""A model call that is committed tells it, whatever it said."""
 _STATUSES: Final = st.sampled_from([final.status for final in get_args(FinalCall)])
 _DELTAS: Final[st.SearchStrategy[list[EventPayload]]] = st.lists(
     st.builds(TextDelta, TEXT) | st.builds(ReasoningDelta, TEXT), max_size=4
@@ -61,7 +65,8 @@ def stories(draw: st.DrawFn, turn: TurnId = TURN) -> Story:
             ToolCallId(f"{number}{name}") for name in draw(st.sampled_from(["", "a", "ab", "abc"]))
         ]
         said = draw(_DELTAS)
-        events += _told(draw, model, [*said, *map(deferred, ids)], turn, instead=draw(_DELTAS))
+        told = [*said, _USED, *map(deferred, ids)]
+        events += _told(draw, model, told, turn, instead=draw(_DELTAS))
         texts += _said(model, said)
         branches = []
         for call in ids:
