@@ -26,6 +26,7 @@ from dex_agents_dex.testing import (
     wait_until,
 )
 from dex_agents_dex.testing.plugin import OpenFileGate
+from dex_agents_dex.testing.waiting import DEFAULT_TIMEOUT
 
 from .conftest import ROOT, WORKER, Breakable, Served
 from .conversation import Conversation
@@ -163,11 +164,16 @@ async def test_worker__ends_with_whoever_holds_its_input(served: Served, tmp_pat
     )
     assert worker.stdin is not None
     assert worker.stdout is not None
-    assert await worker.stdout.readline() == f"agent worker ready, pid {worker.pid}\n".encode()
-
-    worker.stdin.close()
-
-    assert await worker.wait() == 0
+    try:
+        ready = f"agent worker ready, pid {worker.pid}\n"
+        assert await worker.stdout.readline() == ready.encode()
+        worker.stdin.close()
+        async with asyncio.timeout(DEFAULT_TIMEOUT.total_seconds()):
+            assert await worker.wait() == 0
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+            await worker.wait()
 
 
 async def test_step_history__tells_each_method_that_ended(
