@@ -1,6 +1,6 @@
 """Why an attempt of a Step failed. A failure that the model should see is a ToolExecutionError of the model package.
 
-Both are RuntimeErrors: the Dex SDK passes those on as they are, and gives others its own words.
+Both are RuntimeErrors, as are those in which Pydantic AI says what went wrong: such errors need no words of ours.
 """
 
 from __future__ import annotations

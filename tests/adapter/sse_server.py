@@ -25,6 +25,8 @@ class Reply:
     headers: Sequence[tuple[str, str]] = ()
     is_cut: bool = False
     """Whether the connection breaks after the frames."""
+    is_held: bool = False
+    """Whether nothing more comes after the frames, until the client is gone."""
 
 
 def refused(status: int) -> Reply:
@@ -34,6 +36,11 @@ def refused(status: int) -> Reply:
 def cut(whole: Reply, *, after_frames: int) -> Reply:
     """``whole`` with a connection that breaks in the middle."""
     return Reply(whole.frames[:after_frames], is_cut=True)
+
+
+def held(whole: Reply, *, after_frames: int) -> Reply:
+    """``whole`` with a stream that stops in the middle and stays open."""
+    return Reply(whole.frames[:after_frames], is_held=True)
 
 
 @define
@@ -53,7 +60,9 @@ class SseServer:
                 for event in _events(reply):
                     writer.write(connection.send(event) or b"")
                     await writer.drain()
-                if reply.is_cut:
+                if reply.is_held:
+                    await reader.read()
+                if reply.is_cut or reply.is_held:
                     return
                 connection.start_next_cycle()
         finally:
@@ -88,7 +97,7 @@ def _events(reply: Reply) -> Iterator[h11.Event]:
         )
         for frame in reply.frames:
             yield h11.Data(data=frame)
-    if not reply.is_cut:
+    if not reply.is_cut and not reply.is_held:
         yield h11.EndOfMessage()
 
 

@@ -1,0 +1,236 @@
+"""The adapter on real processes: an engine, and a Worker that is killed in the middle of everything.
+
+All of it happens once, at the same time; each test looks at its own part of what is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from attrs import frozen
+
+from dex_agents_dex import AgentSessionClient, ReadEvent
+from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
+from dex_agents_dex.testing import (
+    AgentTestStack,
+    FileGate,
+    InvocationLog,
+    wait_for_agent_snapshot,
+)
+from dex_agents_model import OUTCOME_UNKNOWN_TOOL_RESULT, AgentInterrupt, ToolEffect
+from dex_agents_model.events import TextDelta
+
+from . import openai_protocol, stack_agents
+from .sse_server import Json, SseServer, held, sse_server
+from .stack_agents import CHANGED_TOOLS, EFFECTS, REMOTE, SHOP, WAYS, tool_name
+
+ROOT = Path(__file__).resolve().parents[2]
+UNKNOWN = f"failed: {OUTCOME_UNKNOWN_TOOL_RESULT}"
+ENDINGS = [way for way in WAYS if way is not stack_agents.is_held]
+
+
+@frozen
+class Life:
+    """What is left of one life of the stack: what models answered, what really ran, what was sent."""
+
+    answers: dict[str, str | None]
+    """By session."""
+    invocations: InvocationLog
+    requests: list[Json]
+    """To the provider."""
+
+    def runs(self, tool: str) -> int:
+        return len(self.invocations.read(name=tool))
+
+
+async def answer(sessions: AgentSessionClient, session_id: str) -> tuple[str, str | None]:
+    return session_id, (await sessions.wait_for_turn(session_id, "turn-1")).answer
+
+
+async def begin(sessions: AgentSessionClient, session_id: str, text: str) -> None:
+    await sessions.start_session(session_id, text)
+    await wait_for_agent_snapshot(
+        sessions, session_id, lambda snapshot: snapshot.state, description="the first turn"
+    )
+
+
+async def question(sessions: AgentSessionClient, session_id: str) -> AgentInterrupt:
+    [asked] = await wait_for_agent_snapshot(
+        sessions,
+        session_id,
+        lambda snapshot: snapshot.pending_interrupts,
+        description="a question",
+    )
+    return asked
+
+
+async def first_words(sessions: AgentSessionClient, session_id: str) -> None:
+    """Wait until watchers have seen text that the model streams."""
+    async with aclosing(sessions.follow(session_id, "")) as events:
+        async for followed in events:
+            if isinstance(followed, ReadEvent) and isinstance(followed.event.payload, TextDelta):
+                return
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def life(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Life]:
+    state_dir = tmp_path_factory.mktemp("stack")
+    whole = openai_protocol.text("Hel", "lo, ", "you.")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv(SERVER_ADDRESS_VARIABLE, raising=False)
+        async with sse_server(held(whole, after_frames=2), whole) as provider:
+            yield await lead_a_life(state_dir, provider)
+
+
+async def lead_a_life(state_dir: Path, provider: SseServer) -> Life:
+    async with AgentTestStack(
+        state_dir,
+        stack_agents.build_flows(state_dir, provider.base_url),
+        stack_agents.__name__,
+        worker_cwd=ROOT,
+        worker_env={
+            stack_agents.STATE_DIR: str(state_dir),
+            stack_agents.PROVIDER_URL: provider.base_url,
+        },
+    ) as stack:
+        effects, shop, remote = (stack.sessions(kind) for kind in (EFFECTS, SHOP, REMOTE))
+        worker = await stack.start_worker()
+        answers = await end_in_every_way(effects)
+
+        held_tools = [tool_name(effect, stack_agents.is_held) for effect in ToolEffect]
+        gates = [FileGate(state_dir, tool) for tool in held_tools]
+        waiting = [f"{tool}-{word}" for tool in CHANGED_TOOLS for word in ("approved", "rejected")]
+        await asyncio.gather(
+            begin(effects, "killed", " ".join(held_tools)),
+            begin(remote, "streaming", "Say hello."),
+            *(begin(shop, session, session.partition("-")[0]) for session in waiting),
+        )
+        await asyncio.gather(
+            first_words(remote, "streaming"),
+            *(gate.wait_until_reached() for gate in gates),
+            *(question(shop, session) for session in waiting),
+        )
+
+        worker.kill()
+        for gate in gates:
+            gate.release()
+        stack_agents.deploy_newer_agent(state_dir)
+        await stack.start_worker()
+
+        for session in waiting:
+            asked = await question(shop, session)
+            approved = session.endswith("approved")
+            assert await shop.resolve_interrupt(session, asked.interrupt_id, approved=approved)
+        answers |= dict(
+            await asyncio.gather(
+                answer(effects, "killed"),
+                answer(remote, "streaming"),
+                *(answer(shop, session) for session in waiting),
+            )
+        )
+    return Life(answers, InvocationLog(state_dir / "invocations"), provider.requests)
+
+
+async def end_in_every_way(effects: AgentSessionClient) -> dict[str, str | None]:
+    tools = [tool_name(effect, way) for effect in ToolEffect for way in ENDINGS]
+    await asyncio.gather(*(begin(effects, tool, tool) for tool in tools))
+    return dict(await asyncio.gather(*(answer(effects, tool) for tool in tools)))
+
+
+SAID = {
+    "returns": "success: done",
+    "retries": "failed: The tool call failed: another word, please",
+    "fails": "failed: The tool call failed: no such order",
+    "asks": (
+        "failed: The tool call failed: The tool {tool} asked for approval while it ran."
+        " It needs a ToolPolicy with requires_approval=True."
+    ),
+}
+"""How a tool ends by its own word, whatever its effect: it runs once."""
+
+BROKE = {
+    "raises": "raised OSError: the network is gone",
+    "times_out": "was cut off: Timed out after 0.05 seconds.",
+    "defers": "deferred its call to code outside the session",
+}
+"""How a tool breaks, its work perhaps done: its effect decides."""
+
+
+def expected(effect: ToolEffect, way: str) -> tuple[str, int]:
+    """What the model is told of the call, and how often the tool runs."""
+    tool = f"{effect.value}__{way}"
+    if way in SAID:
+        return f"{tool} {SAID[way].format(tool=tool)}", 1
+    match effect:
+        case ToolEffect.READ:
+            return (
+                f"{tool} failed: The tool call failed: ToolStepFailed: tool {tool} {BROKE[way]}",
+                3,
+            )
+        case ToolEffect.IDEMPOTENT_WRITE:
+            return f"{tool} {UNKNOWN}", 3
+        case _:
+            return f"{tool} {UNKNOWN}", 1
+
+
+@pytest.mark.parametrize("way", [way.__name__ for way in ENDINGS])
+@pytest.mark.parametrize("effect", ToolEffect)
+def test_tool__ends_as_its_effect_and_its_way_say(life: Life, effect: ToolEffect, way: str) -> None:
+    tool = f"{effect.value}__{way}"
+
+    assert (life.answers[tool], life.runs(tool)) == expected(effect, way)
+    assert {call.key for call in life.invocations.read(name=tool)} == {f"{tool}/turn-1/{tool}"}
+
+
+def test_tool__that_is_killed_ends_as_its_effect_says(life: Life) -> None:
+    held_tools = {effect: tool_name(effect, stack_agents.is_held) for effect in ToolEffect}
+    told = life.answers["killed"]
+
+    assert told is not None
+    assert dict(line.split(" ", 1) for line in told.splitlines()) == {
+        held_tools[ToolEffect.READ]: "success: done",
+        held_tools[ToolEffect.IDEMPOTENT_WRITE]: "success: done",
+        held_tools[ToolEffect.NON_IDEMPOTENT_WRITE]: UNKNOWN,
+        held_tools[ToolEffect.UNCLASSIFIED]: UNKNOWN,
+    }
+    assert {effect: life.runs(tool) for effect, tool in held_tools.items()} == {
+        ToolEffect.READ: 2,
+        ToolEffect.IDEMPOTENT_WRITE: 2,
+        ToolEffect.NON_IDEMPOTENT_WRITE: 1,
+        ToolEffect.UNCLASSIFIED: 1,
+    }
+    for tool in held_tools.values():
+        keys = {call.key for call in life.invocations.read(name=tool)}
+        assert keys == {f"killed/turn-1/{tool}"}
+
+
+def test_stream__that_is_killed_in_the_middle_is_asked_for_again_and_stored_once(
+    life: Life,
+) -> None:
+    assert life.answers["streaming"] == "Hello, you."
+    first, second = life.requests
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        ("removed", "Unknown tool name: 'removed'"),
+        ("renamed", "Unknown tool name: 'renamed'"),
+        ("retyped", "missing"),
+    ],
+)
+def test_newer_agent__takes_every_answer_to_a_question_of_the_older_one(
+    life: Life, tool: str, words: str
+) -> None:
+    rejected, approved = life.answers[f"{tool}-rejected"], life.answers[f"{tool}-approved"]
+
+    assert rejected == f"{tool} denied: The tool call was rejected."
+    assert approved is not None
+    assert approved.startswith(f"{tool} failed: The tool call failed: ")
+    assert words in approved
