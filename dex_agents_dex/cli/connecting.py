@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import anyio
 import click
 import dex
 from attrs import frozen
@@ -18,17 +17,15 @@ from attrs import frozen
 from ..client import AgentSessionClient
 from ..engine_process import shared_engine
 from ..errors import clear_errors
-from ..flow import AgentSessionFlow, agent_registry
 from ..runtime import DEFAULT_DATA_DIR, SERVER_ADDRESS_VARIABLE
+from .desk import client_at, desk_at
 from .probing import ask_whether_it_answers
-from .rpc_worker import flow_without_agent, registry_without_steps, rpc_worker
 from .trouble import NoServer
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
 
 _CALL_ENDS_WITHIN: Final = timedelta(seconds=8)
-_CACHE_BYTES: Final = 64 * 1024 * 1024
 _ENGINE_STORE: Final = "engine.sqlite3"
 
 
@@ -94,34 +91,6 @@ async def server_at(place: Place, *, keep_engine: bool = False) -> AsyncIterator
 
 
 @frozen
-class Desk:
-    """Sessions of any Flow types on one server, read and answered without their agents."""
-
-    server_address: str
-    client: dex.AsyncClient
-    flows: dict[str, AgentSessionFlow]
-
-    def sessions(self, flow_type: str) -> AgentSessionClient:
-        return AgentSessionClient(self.client, self.flows[flow_type])
-
-
-@asynccontextmanager
-async def desk_at(server_address: str, flow_types: Sequence[str]) -> AsyncIterator[Desk]:
-    """Answers the RPCs of the sessions of ``flow_types``, and asks them.
-
-    Raises:
-        EngineUnavailable: the server takes no Worker.
-    """
-    flows = {flow_type: flow_without_agent(flow_type) for flow_type in flow_types}
-    registry = registry_without_steps(flows.values())
-    async with (
-        _client(server_address, registry) as (client, cache),
-        rpc_worker(registry, cache, server_address),
-    ):
-        yield Desk(server_address, client, flows)
-
-
-@frozen
 class FoundSession:
     """A session that exists, and how to ask it."""
 
@@ -141,7 +110,7 @@ async def session_at(place: Place, session_id: str) -> AsyncIterator[FoundSessio
     """
     async with existing_server_at(place) as address:
         info = await describe(address, session_id)
-        async with desk_at(address, [info.flow_type]) as desk:
+        async with desk_at(address, {info.flow_type: session_id}) as desk:
             yield FoundSession(info, desk.sessions(info.flow_type), address)
 
 
@@ -154,20 +123,19 @@ async def ask(
         AgentSessionError: as the call, and as `session_at`.
         NoServer: there was no answer in 8 seconds.
     """
-    async with session_at(place, session_id) as found:
-        with in_time(found.server_address):
-            return await call(found.sessions)
+    async with session_at(place, session_id) as found, in_time(found.server_address):
+        return await call(found.sessions)
 
 
-@contextmanager
-def in_time(server_address: str) -> Iterator[None]:
+@asynccontextmanager
+async def in_time(server_address: str) -> AsyncIterator[None]:
     """Bounds what a command asks of a session.
 
     Raises:
         NoServer: it took longer than 8 seconds.
     """
     try:
-        with anyio.fail_after(_CALL_ENDS_WITHIN.total_seconds()):
+        async with asyncio.timeout(_CALL_ENDS_WITHIN.total_seconds()):
             yield
     except TimeoutError:
         raise NoServer(
@@ -202,26 +170,3 @@ async def describe(server_address: str, session_id: str) -> dex.FlowInfo:
     async with client_at(server_address) as client:
         with clear_errors(session_id, server_address):
             return await client.describe_flow(session_id)
-
-
-@asynccontextmanager
-async def client_at(server_address: str) -> AsyncIterator[dex.AsyncClient]:
-    """A client that knows no Flow: for what the server tells by itself."""
-    async with _client(server_address, agent_registry()) as (client, _):
-        yield client
-
-
-@asynccontextmanager
-async def _client(
-    server_address: str, registry: dex.Registry
-) -> AsyncIterator[tuple[dex.AsyncClient, dex.BlobCache]]:
-    options = dex.ClientOptions(
-        server_address=server_address, worker_target=dex.WorkerTarget(pull=True)
-    )
-    with tempfile.TemporaryDirectory(prefix="dex-blobs-") as directory:
-        cache = dex.open_blob_cache(dex.BlobCacheConfig(directory, _CACHE_BYTES))
-        try:
-            async with dex.AsyncClient(registry, cache, options) as client:
-                yield client, cache
-        finally:
-            cache.close()

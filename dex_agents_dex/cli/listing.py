@@ -24,11 +24,10 @@ from .connecting import (
     Place,
     ask,
     at_a_place,
-    client_at,
-    desk_at,
     existing_server_at,
     session_at,
 )
+from .desk import client_at, desk_at
 from .names import SESSION
 from .options import as_json
 from .probing import while_it_answers
@@ -129,7 +128,7 @@ async def _sessions(
         aclosing(_pages(client, agent)) as pages,
     ):
         async for page in pages:
-            async with desk_at(address, sorted({found.flow_type for found in page})) as desk:
+            async with desk_at(address, {found.flow_type: found.flow_id for found in page}) as desk:
                 for found in page:
                     reader = desk.sessions(found.flow_type)
                     try:

@@ -24,6 +24,7 @@ from ..errors import EngineUnavailable
 from ..flow import AgentSessionFlow, agent_registry
 
 _REGISTERS_WITHIN: Final = timedelta(seconds=8)
+_DECLINES_FOR: Final = timedelta(milliseconds=200)
 _SLOTS: Final = 4
 
 
@@ -72,6 +73,9 @@ async def rpc_worker(
                 f"the server at {server_address} takes no Worker: {said}"
             ) from error
         yield
+        # A Step that is offered to a Worker while it goes loses an attempt. What the last call has
+        # set going is offered at once, so it is declined before.
+        await asyncio.sleep(_DECLINES_FOR.total_seconds())
     finally:
         await worker.stop()
         await asyncio.gather(serving, return_exceptions=True)

@@ -74,17 +74,16 @@ def show(session: str, steps: bool, as_json: bool, place: Place) -> None:
 
 
 async def _read(place: Place, session: str, *, with_steps: bool) -> _Shown:
-    async with session_at(place, session) as found:
-        with in_time(found.server_address):
-            snapshot = await found.sessions.get_agent_snapshot(session)
-            approvals = list[ApprovalRecord]()
-            while True:
-                page = await found.sessions.list_approvals(session, after=len(approvals))
-                approvals.extend(page.approvals)
-                if not page.has_more:
-                    break
-            steps = await read_steps(found.server_address, session) if with_steps else ()
-            return _Shown(found.info, snapshot, tuple(approvals), steps)
+    async with session_at(place, session) as found, in_time(found.server_address):
+        snapshot = await found.sessions.get_agent_snapshot(session)
+        approvals = list[ApprovalRecord]()
+        while True:
+            page = await found.sessions.list_approvals(session, after=len(approvals))
+            approvals.extend(page.approvals)
+            if not page.has_more:
+                break
+        steps = await read_steps(found.server_address, session) if with_steps else ()
+        return _Shown(found.info, snapshot, tuple(approvals), steps)
 
 
 def _print(out: Console, lines: Iterator[RenderableType]) -> None:

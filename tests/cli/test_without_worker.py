@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from dex_agents_dex import AgentSessionClient
-from dex_agents_dex.cli.connecting import desk_at
-from dex_agents_dex.testing import read_step_history, wait_for_agent_snapshot
+from dex_agents_dex.cli.desk import answering_at
+from dex_agents_dex.testing import (
+    EXECUTE_COMPLETED_EVENT,
+    read_step_history,
+    wait_for_agent_snapshot,
+)
 from dex_agents_model import AgentSnapshot
 from dex_agents_model.records import TurnCancelled, WaitingForUserMessage
 
@@ -71,9 +75,8 @@ def test_no_attempt_is_spent__by_a_step_that_a_command_declined(
     _serve_to_the_end(bench, session_id)
 
     async def talk_beside_a_command(sessions: AgentSessionClient) -> None:
-        async with desk_at(bench.engine.server_address, [agent.FLOW_TYPE]) as desk:
+        async with answering_at(bench.engine.server_address, [agent.FLOW_TYPE]):
             for number in range(10):
-                await desk.sessions(agent.FLOW_TYPE).get_agent_snapshot(session_id)
                 await sessions.send_user_message(session_id, f"hello {number}")
                 await wait_for_end(sessions, session_id, turn_count=number + 2)
 
@@ -87,10 +90,18 @@ def test_approve__is_kept_for_the_worker_that_comes(bench: Bench, session_id: st
     _ask_and_lose_the_worker(bench, session_id)
 
     assert bench.run("approve", session_id).exit_code == 0
+    assert bench.read("show", session_id)["snapshot"]["pending_interrupts"] == []
     assert agent.calls(bench.state_dir).read(name="note") == ()
 
     assert _serve_to_the_end(bench, session_id).messages[-1].text == "note done: note this."
     assert [call.attempt for call in agent.calls(bench.state_dir).read(name="note")] == [1]
+    history = asyncio.run(read_step_history(bench.engine.server_address, session_id))
+    (answered,) = (
+        entry
+        for entry in history
+        if entry.step_type == "AwaitToolApproval" and entry.event_type == EXECUTE_COMPLETED_EVENT
+    )
+    assert answered.final_attempt == 1  # it was offered to the command, which declined it
 
 
 def test_cancel__is_kept_for_the_worker_that_comes(bench: Bench, session_id: str) -> None:

@@ -17,7 +17,8 @@ from ...client import AgentSessionClient
 from ...errors import AgentSessionError, SessionNotFound
 from ...flow import AgentSessionFlow
 from ...runtime import AgentRuntime
-from ..connecting import Place, at_a_place, describe, desk_at, server_at
+from ..connecting import Place, at_a_place, describe, server_at
+from ..desk import answering_at
 from ..loading import FLOW, NamedFlow
 from ..names import SESSION, this_person
 from ..probing import while_it_answers
@@ -116,7 +117,7 @@ async def _sessions(
     if no_worker:
         async with (
             AgentRuntime(flow, server_address=address, serve=False) as runtime,
-            desk_at(address, [flow.get_flow_type()]),
+            answering_at(address, [flow.get_flow_type()]),
         ):
             yield runtime.sessions(flow)
     else:

@@ -1,0 +1,105 @@
+"""Sessions read and answered without their agents: by the Workers that serve them, or else by this program."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Final
+
+import dex
+from attrs import frozen
+
+from ..client import AgentSessionClient
+from ..errors import WorkerFailed
+from ..flow import AgentSessionFlow, agent_registry
+from .rpc_worker import flow_without_agent, registry_without_steps, rpc_worker
+
+_CACHE_BYTES: Final = 64 * 1024 * 1024
+_A_WORKER_ANSWERS_WITHIN: Final = timedelta(milliseconds=500)
+
+
+@frozen
+class Desk:
+    """Sessions of some Flow types on one server."""
+
+    server_address: str
+    client: dex.AsyncClient
+    flows: Mapping[str, AgentSessionFlow]
+
+    def sessions(self, flow_type: str) -> AgentSessionClient:
+        return AgentSessionClient(self.client, self.flows[flow_type])
+
+
+@asynccontextmanager
+async def desk_at(server_address: str, samples: Mapping[str, str]) -> AsyncIterator[Desk]:
+    """Asks the sessions of some Flow types, and answers for those that no Worker answers for.
+
+    ``samples`` has one session of each Flow type, to find out which.
+
+    Raises:
+        EngineUnavailable: the server takes no Worker.
+        AgentSessionError: a session could not be asked.
+    """
+    flows = {flow_type: flow_without_agent(flow_type) for flow_type in samples}
+    async with _client(server_address, agent_registry(*flows.values())) as (client, _):
+        desk = Desk(server_address, client, flows)
+        unserved = [
+            flow_type
+            for flow_type, session_id in samples.items()
+            if not await _is_served(desk.sessions(flow_type), session_id)
+        ]
+        if unserved:
+            async with answering_at(server_address, unserved):
+                yield desk
+        else:
+            yield desk
+
+
+@asynccontextmanager
+async def answering_at(server_address: str, flow_types: Sequence[str]) -> AsyncIterator[None]:
+    """Answers the RPCs of all sessions of ``flow_types``, beside whatever Workers there are.
+
+    Raises:
+        EngineUnavailable: the server takes no Worker.
+    """
+    registry = registry_without_steps(map(flow_without_agent, flow_types))
+    async with (
+        _client(server_address, registry) as (_, cache),
+        rpc_worker(registry, cache, server_address),
+    ):
+        yield
+
+
+async def _is_served(sessions: AgentSessionClient, session_id: str) -> bool:
+    try:
+        async with asyncio.timeout(_A_WORKER_ANSWERS_WITHIN.total_seconds()):
+            await sessions.list_queued_messages(session_id)
+    except (TimeoutError, WorkerFailed):
+        return False
+    return True
+
+
+@asynccontextmanager
+async def client_at(server_address: str) -> AsyncIterator[dex.AsyncClient]:
+    """A client that knows no Flow: for what the server tells by itself."""
+    async with _client(server_address, agent_registry()) as (client, _):
+        yield client
+
+
+@asynccontextmanager
+async def _client(
+    server_address: str, registry: dex.Registry
+) -> AsyncIterator[tuple[dex.AsyncClient, dex.BlobCache]]:
+    options = dex.ClientOptions(
+        server_address=server_address, worker_target=dex.WorkerTarget(pull=True)
+    )
+    with tempfile.TemporaryDirectory(prefix="dex-blobs-") as directory:
+        cache = dex.open_blob_cache(dex.BlobCacheConfig(directory, _CACHE_BYTES))
+        try:
+            async with dex.AsyncClient(registry, cache, options) as client:
+                yield client, cache
+        finally:
+            cache.close()
