@@ -294,6 +294,24 @@ def test_store_summary__refuses_a_turn_that_runs_tools() -> None:
         react(step, given, HistorySummarized("short"), NOW)
 
 
+def test_go_on_uncompacted__refuses_a_turn_that_runs_tools() -> None:
+    given = view(SessionView, state=RunningTools(4, 7, 1))
+    message = "turn-4 could not compact its history in the state RunningTools"
+
+    with pytest.raises(StateCorrupt, match=message):
+        react(RecordCompactionFailure(TURN), given, AttemptsExhausted("lost"), NOW)
+
+
+@pytest.mark.parametrize(
+    ("window", "ratio", "trigger"),
+    [(100, 0.29, 29), (1000, 0.0006, 1), (1000, 0.0004, 0), (100, 1.0, 100)],
+)
+def test_compaction_policy__rounds_its_trigger(window: int, ratio: float, trigger: int) -> None:
+    policy = CompactionPolicy(context_window_tokens=window, trigger_ratio=ratio)
+
+    assert policy.trigger_tokens == trigger
+
+
 def test_compaction_policy__keeps_a_fifth_and_summarises_in_a_tenth_by_default() -> None:
     policy = CompactionPolicy(context_window_tokens=1000)
 

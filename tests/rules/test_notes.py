@@ -20,6 +20,7 @@ from dex_agents_model.notes import (
     OUTCOME_UNKNOWN_TOOL_RESULT,
     build_turn_failure_note,
     describe_tool_call_outcome,
+    shorten_result,
 )
 
 from .samples import call
@@ -42,6 +43,13 @@ from .samples import call
 )
 def test_describe_tool_call_outcome__speaks_to_the_model(record: FinalCall, described: str) -> None:
     assert describe_tool_call_outcome(record) == described
+
+
+def test_shorten_result__keeps_the_first_2_kibibytes() -> None:
+    assert [shorten_result("x" * size) for size in (2048, 2049)] == [
+        "x" * 2048,
+        "x" * 2048 + "... [2049 bytes in full]",
+    ]
 
 
 def test_build_turn_failure_note__leaves_open_calls_out() -> None:

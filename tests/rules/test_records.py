@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 from attrs import astuple
 
+from dex_agents_model.calls import Runnable, Succeeded, ToolCallCompleted
+from dex_agents_model.decision import ToolCallFinished
+from dex_agents_model.effects import ExecuteTool
+from dex_agents_model.events import AgentEvent, AgentEventType, StepMethod, TextDelta
 from dex_agents_model.ids import TurnId
 from dex_agents_model.records import (
     AgentMessage,
@@ -19,6 +23,8 @@ from dex_agents_model.records import (
     TurnSucceeded,
     WaitingForUserMessage,
 )
+
+from .samples import TURN, call
 
 WAITING = AgentStatus.WAITING_FOR_USER_MESSAGE
 
@@ -44,6 +50,16 @@ def test_agent_state__answers_the_same_questions_in_each_status(
     state: AgentState, status: AgentStatus, turn: TurnId | None, error: str | None
 ) -> None:
     assert (state.status, state.active_turn_id, state.last_turn_error) == (status, turn, error)
+
+
+def test_step_records__name_what_they_are_about() -> None:
+    record = Succeeded(call("a"), "found")
+    payload = TextDelta("hi")
+    event = AgentEvent(TURN, "step-1", StepMethod.EXECUTE, 1, 0, payload)
+
+    assert ToolCallFinished(record).message == ToolCallCompleted(TURN, record.tool_call_id)
+    assert ExecuteTool(Runnable(call("a"))).turn == TURN
+    assert event.type is AgentEventType.TEXT_DELTA
 
 
 def test_agent_message__counts_from_1() -> None:

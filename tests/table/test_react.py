@@ -40,9 +40,9 @@ from dex_agents_model.records import (
 )
 from dex_agents_model.requests import CancelTurn
 from dex_agents_model.spec import Spec, on
-from dex_agents_model.steps import AwaitUserMessage, CallTool, Step
-from dex_agents_model.table import RPC_OF, SPECS, answer, await_conditions, react
-from dex_agents_model.views import CallView, SessionView
+from dex_agents_model.steps import AwaitUserMessage, CallTool, RecordTurnFailure, Step
+from dex_agents_model.table import RPC_OF, SPEC_OF, SPECS, answer, await_conditions, react
+from dex_agents_model.views import CallView, SessionView, UnfinishedTurnView
 from dex_agents_model.waits import NoWait
 from tests.rules.samples import NOW, TURN, call, call_view, view
 
@@ -170,6 +170,15 @@ def test_react__refuses_a_rule_that_leads_where_its_row_does_not_say(
 
     with pytest.raises(StateCorrupt, match=r"^stray leads to \['EndBranch'\], which its row does"):
         react(CallTool(TURN, A), given, Entered(), NOW)
+
+
+def test_rules__refuse_to_end_a_turn_that_does_not_run() -> None:
+    """`react` never asks this of a rule: such a turn is over."""
+    (ends,) = (row for row in SPEC_OF[RecordTurnFailure].rows if row.on is UnfinishedTurnBuilt)
+    given = view(UnfinishedTurnView, state=WaitingForUserMessage(2, 4))
+
+    with pytest.raises(StateCorrupt, match=r"^a turn that ends has the state WaitingForUserMessage"):
+        ends.rule(RecordTurnFailure(TURN), given, UnfinishedTurnBuilt(None, "lost"), NOW)
 
 
 def test_answer__refuses_a_rule_that_starts_what_its_line_does_not_say(

@@ -6,6 +6,7 @@ examples of tests/rules, so a row without an example fails here.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, get_args
 
 import pytest
@@ -46,8 +47,8 @@ from dex_agents_model.effects import (
 )
 from dex_agents_model.policy import EFFECT_RULES
 from dex_agents_model.requests import Request
-from dex_agents_model.spec import RpcSpec, Spec
-from dex_agents_model.steps import Step
+from dex_agents_model.spec import Limits, RpcSpec, Spec
+from dex_agents_model.steps import RecordTurnFailure, Step
 from dex_agents_model.table import RPCS, SPEC_OF, SPECS
 from dex_agents_model.waits import (
     ForInterruptResolution,
@@ -265,6 +266,16 @@ def test_limits__without_a_route_never_end() -> None:
     assert {entry.step for entry in SPECS if entry.limits.attempts is None} == {
         entry.step for entry in SPECS if entry.limits.on_exhausted is None
     }
+
+
+@pytest.mark.parametrize(("attempts", "route"), [(None, RecordTurnFailure), (3, None)])
+def test_limits__refuse_an_end_without_a_route_and_a_route_without_an_end(
+    attempts: int | None, route: type[Step] | None
+) -> None:
+    minute = timedelta(minutes=1)
+
+    with pytest.raises(ValueError, match="a failure route exactly when its attempts are limited"):
+        Limits(attempts=attempts, attempt_timeout=minute, within=minute, on_exhausted=route)
 
 
 def test_limits__are_endless_for_failure_routes() -> None:
