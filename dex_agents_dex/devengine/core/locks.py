@@ -25,6 +25,11 @@ class LockTable:
     _held: dict[Hashable, frozenset[str]] = Factory(dict)
     _line: list[_Waiter] = Factory(list)
 
+    @property
+    def waiting(self) -> int:
+        """How many stand in line."""
+        return len(self._line)
+
     def try_acquire(self, owner: Hashable, keys: Sequence[str]) -> bool:
         """Take all keys now, passing those who wait, or take none."""
         wanted = frozenset(keys)
