@@ -9,12 +9,10 @@ import dex
 from attrs import frozen
 
 from dex_agents_model import wire
-from dex_agents_model.calls import ToolCallCompleted
 from dex_agents_model.events import AgentEvent
 from dex_agents_model.layout import Entry
 from dex_agents_model.records import (
     AgentInterrupt,
-    AgentInterruptResolution,
     AgentState,
     AgentUsage,
     AgentUserMessage,
@@ -80,6 +78,7 @@ def _parsed(value: dex.Value) -> object:
 
 INTERRUPTS: Final = tuple[AgentInterrupt, ...]
 REQUEST_IDS: Final = tuple[str, ...]
+SIGNAL: Final = cast("type[wire.TurnSignal]", wire.TurnSignal)
 STATE: Final = cast("type[AgentState]", AgentState)
 
 _STORED: Final[tuple[Any, ...]] = (
@@ -91,9 +90,8 @@ _STORED: Final[tuple[Any, ...]] = (
     HistorySummary,
     SteeringMessage,
     TakenSteering,
-    AgentInterruptResolution,
+    SIGNAL,
     ApprovalRecord,
-    ToolCallCompleted,
     TurnTrace,
     AgentEvent,
     AgentSnapshot,

@@ -37,7 +37,7 @@ from dex_agents_model.events import AgentEvent, StepMethod
 from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId
 from dex_agents_model.performing import Invocation, perform
 from dex_agents_model.policy import AgentSessionOptions
-from dex_agents_model.records import AgentState
+from dex_agents_model.records import AgentInterruptResolution, AgentState
 from dex_agents_model.requests import ClaimToolCall
 from dex_agents_model.runner import AgentFrameworkRunner, SummarizesHistory
 from dex_agents_model.steps import AwaitToolApproval, AwaitUserMessage, ResumeTurn, Step
@@ -148,8 +148,9 @@ class DexStepPort:
                 return UserSpoke(message)
             case AwaitToolApproval(turn, call):
                 key = InterruptId.of(turn, call)
-                for resolution in INTERRUPT_RESOLUTIONS.results(self._context, key):
-                    return InterruptAnswered(resolution)
+                for signal in INTERRUPT_RESOLUTIONS.results(self._context, key):
+                    if isinstance(signal, AgentInterruptResolution):
+                        return InterruptAnswered(signal)
                 return DeadlineReached() if self._context.has_timer_fired() else Entered()
             case ResumeTurn():
                 return ToolResultsArrived()

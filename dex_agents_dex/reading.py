@@ -74,6 +74,7 @@ from .schema import (
     TAKEN_REQUEST_IDS,
     TAKEN_STEERING,
     TOOL_CALL_CLAIMS,
+    TOOL_CALL_RESULTS,
 )
 
 V = TypeVar("V", bound=SessionView)
@@ -266,11 +267,16 @@ class SessionReader:
         )
 
     def _waiting_answers(self) -> tuple[AgentInterruptResolution, ...]:
-        return tuple(
-            message.value
-            for key in INTERRUPT_RESOLUTIONS.get_all_instance_keys(self.context)
-            for message in INTERRUPT_RESOLUTIONS.pending_messages(self.context, key)
-        )
+        pending = [
+            *TOOL_CALL_RESULTS.pending_messages(self.context),
+            *(
+                message
+                for key in INTERRUPT_RESOLUTIONS.get_all_instance_keys(self.context)
+                for message in INTERRUPT_RESOLUTIONS.pending_messages(self.context, key)
+            ),
+        ]
+        told = (message.value for message in pending)
+        return tuple(signal for signal in told if isinstance(signal, AgentInterruptResolution))
 
     def _queued(self) -> tuple[PendingUserMessage, ...]:
         return tuple(

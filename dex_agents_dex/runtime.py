@@ -22,7 +22,9 @@ from .flow import AgentSessionFlow, agent_registry
 SERVER_ADDRESS_VARIABLE: Final = "DEX_SERVER_ADDRESS"
 DEFAULT_DATA_DIR: Final = Path(".dex-agents")
 DEFAULT_WORKER_SLOTS: Final = 16
+DEFAULT_DRAIN_TIMEOUT: Final = timedelta(seconds=30)
 
+_ANSWERS_WITHIN: Final = timedelta(seconds=8)
 _REGISTERS_WITHIN: Final = timedelta(seconds=30)
 _BLOB_CACHE_BYTES: Final = 64 * 1024 * 1024
 
@@ -33,6 +35,8 @@ class AgentRuntime:
     Without a server address, given here or in DEX_SERVER_ADDRESS, it uses the dev engine of
     ``data_dir``, which it starts if none runs. That engine ends with the last program that uses it,
     or goes on with ``keep_engine=True``. With ``serve=False`` there is no Worker, only the client.
+    On leaving, calls that run have ``drain_timeout`` to end; what is cut off then goes on elsewhere,
+    as its effect says.
 
     Raises:
         ValueError: no Flow, two of one type, fewer than two Worker slots, or none of them
@@ -49,6 +53,7 @@ class AgentRuntime:
         reserved_rpc_slots: int = 1,
         serve: bool = True,
         keep_engine: bool = False,
+        drain_timeout: timedelta = DEFAULT_DRAIN_TIMEOUT,
     ) -> None:
         if not flows:
             raise ValueError("AgentRuntime needs at least one AgentSessionFlow to serve")
@@ -63,7 +68,9 @@ class AgentRuntime:
         self._given_address = server_address or os.environ.get(SERVER_ADDRESS_VARIABLE)
         self._data_dir = Path(data_dir)
         self._pull = dex.PullWorkerOptions(
-            max_concurrent_tasks=worker_slots, reserved_rpc_tasks=reserved_rpc_slots
+            max_concurrent_tasks=worker_slots,
+            reserved_rpc_tasks=reserved_rpc_slots,
+            stop_drain_timeout=drain_timeout,
         )
         self._serve = serve
         self._keep_engine = keep_engine
@@ -108,6 +115,7 @@ class AgentRuntime:
                 server_address=self._address, worker_target=dex.WorkerTarget(pull=True)
             )
             client = await stack.enter_async_context(dex.AsyncClient(registry, cache, options))
+            await self._require_server(client)
             for flow in self._flows.values():
                 flow.bind(client)
             if self._serve:
@@ -124,6 +132,15 @@ class AgentRuntime:
     ) -> None:
         self._client = None
         await self._running.aclose()
+
+    async def _require_server(self, client: dex.AsyncClient) -> None:
+        try:
+            async with asyncio.timeout(_ANSWERS_WITHIN.total_seconds()):
+                await client.health_check()
+        except (dex.DexServiceError, TimeoutError) as error:
+            raise EngineUnavailable(
+                f"no Dex server answers at {self._address}: {_in_one_line(error)}"
+            ) from error
 
     async def _start_worker(
         self, registry: dex.Registry, cache: dex.BlobCache, stack: AsyncExitStack

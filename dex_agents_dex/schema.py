@@ -8,10 +8,8 @@ from typing import Final
 
 import dex
 
-from dex_agents_model.calls import ToolCallCompleted
 from dex_agents_model.layout import Entry
 from dex_agents_model.records import (
-    AgentInterruptResolution,
     AgentUsage,
     AgentUserMessage,
     ApprovalRecord,
@@ -21,7 +19,7 @@ from dex_agents_model.records import (
 )
 from dex_agents_model.spec import Lock
 
-from .codec import INTERRUPTS, REQUEST_IDS, STATE
+from .codec import INTERRUPTS, REQUEST_IDS, SIGNAL, STATE
 from .turn_trace import TurnTrace
 
 # Singletons travel with every Step and every RPC: they stay small.
@@ -46,8 +44,10 @@ HISTORY_SUMMARY: Final = dex.AttributeMap("HistorySummary", HistorySummary)
 
 STEERING_MESSAGES: Final = dex.Channel("SteeringMessages", SteeringMessage)
 QUEUED_USER_MESSAGES: Final = dex.Channel("QueuedUserMessages", AgentUserMessage)
-INTERRUPT_RESOLUTIONS: Final = dex.ChannelMap("InterruptResolutions", AgentInterruptResolution)
-TOOL_CALL_RESULTS: Final = dex.Channel("ToolCallResults", ToolCallCompleted)
+# SDK 1.23 may hand the values of three or more Channels that are loaded at once to one another (their message
+# IDs stay right). These are, by a Step that ends a turn: with one type for both, every value can still be read.
+INTERRUPT_RESOLUTIONS: Final = dex.ChannelMap("InterruptResolutions", SIGNAL)
+TOOL_CALL_RESULTS: Final = dex.Channel("ToolCallResults", SIGNAL)
 
 LOCKS: Final[Mapping[Lock, dex.AttributeLock]] = MappingProxyType(
     {

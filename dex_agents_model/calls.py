@@ -160,5 +160,7 @@ AgentToolCall: TypeAlias = OpenCall | FinalCall
 class ToolCallCompleted:
     """Published exactly once for each tool call, when its record becomes final."""
 
+    signal: ClassVar = "tool_call_completed"
+
     turn_id: TurnId
     tool_call_id: ToolCallId

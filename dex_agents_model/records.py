@@ -152,6 +152,8 @@ class AgentInterruptResolution:
     of an object) only with it. ``superseded``: the person spoke to the turn instead of answering.
     """
 
+    signal: ClassVar = "interrupt_resolution"
+
     interrupt_id: InterruptId
     approved: bool
     resolved_at: datetime

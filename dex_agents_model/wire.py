@@ -15,14 +15,17 @@ from cattrs.errors import BaseValidationError
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 from cattrs.preconf.json import make_converter
 
-from .calls import AgentToolCall
+from .calls import AgentToolCall, ToolCallCompleted
 from .errors import StateCorrupt
 from .events import AgentEvent, EventPayload
 from .ids import InterruptId, SessionId, ToolCallId, TurnId
-from .records import AgentState, TurnEnd
+from .records import AgentInterruptResolution, AgentState, TurnEnd
 
 T = TypeVar("T")
 JsonData: TypeAlias = "bool | int | float | str | list[JsonData] | dict[str, JsonData] | None"
+
+TurnSignal: TypeAlias = ToolCallCompleted | AgentInterruptResolution
+"""What the Steps of a turn are told in Channels. One union: who drains several Channels at once reads any of it."""
 
 MAJOR_VERSION: Final = 1
 _VERSION_KEY: Final = "v"
@@ -140,6 +143,7 @@ def _make_converter() -> Converter:
     for record_class in get_args(AgentToolCall):
         _flatten_call(converter, record_class)
     _tag(converter, TurnEnd, "outcome")
+    _tag(converter, TurnSignal, "signal")
     _tag(converter, AgentToolCall, "status")
     _tag(converter, AgentState, "status")
     _tag(converter, EventPayload, "type")

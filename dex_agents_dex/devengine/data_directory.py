@@ -22,6 +22,7 @@ _ADDRESS: Final = "engine.json"
 class _Published(TypedDict):
     address: str
     pid: int
+    is_listening: bool
 
 
 class DataDirectory:
@@ -33,18 +34,20 @@ class DataDirectory:
     def claim_for_engine(self) -> int | None:
         """The descriptor that makes this process the directory's engine until it is closed; None if there is one."""
         self._make()
-        return self._lock(_ENGINE_LOCK, fcntl.LOCK_EX)
+        descriptor = self._lock(_ENGINE_LOCK, fcntl.LOCK_EX)
+        earlier = self._published()
+        if descriptor is not None and earlier is not None:
+            self._publish(earlier["address"], is_listening=False)
+        return descriptor
 
     def publish(self, address: str) -> None:
         """Tell where this directory's engine listens; it listens already."""
-        staged = self.path / f"{_ADDRESS}.new"
-        staged.write_text(json.dumps(_Published(address=address, pid=os.getpid())))
-        staged.replace(self.path / _ADDRESS)
+        self._publish(address, is_listening=True)
 
     def address_of_running_engine(self) -> str | None:
         """Where the directory's engine listens; None while none has said so."""
         published = self._published()
-        if published is None or self._can_lock(_ENGINE_LOCK):
+        if published is None or not published["is_listening"] or self._can_lock(_ENGINE_LOCK):
             return None
         return published["address"]
 
@@ -68,6 +71,12 @@ class DataDirectory:
     def is_unused(self) -> bool:
         """Whether no program uses the directory's engine right now."""
         return self._can_lock(_USERS_LOCK)
+
+    def _publish(self, address: str, *, is_listening: bool) -> None:
+        published = _Published(address=address, pid=os.getpid(), is_listening=is_listening)
+        staged = self.path / f"{_ADDRESS}.new"
+        staged.write_text(json.dumps(published))
+        staged.replace(self.path / _ADDRESS)
 
     def _make(self) -> None:
         self.path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)

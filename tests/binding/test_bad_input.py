@@ -7,6 +7,7 @@ import re
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 
@@ -124,28 +125,33 @@ def test_runtime__that_was_not_entered_has_no_sessions(tmp_path: Path) -> None:
         AgentRuntime(*build_flows(tmp_path)).sessions("Scripted")
 
 
-async def test_runtime__says_that_no_server_answers(
+@pytest.mark.parametrize("serve", [True, False])
+async def test_runtime__says_that_no_server_answers(tmp_path: Path, serve: bool) -> None:
+    address = f"127.0.0.1:{_unused_port()}"
+
+    with pytest.raises(EngineUnavailable) as refused:
+        async with AgentRuntime(*build_flows(tmp_path), server_address=address, serve=serve):
+            pass
+
+    said = str(refused.value)
+    assert said.startswith(f"no Dex server answers at {address}: ")
+    assert "Connection refused" in said
+    assert "\n" not in said
+
+
+async def test_client__says_that_its_server_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_once = {"within": timedelta(0)}  # a caller would have to wait until the retries are over
     monkeypatch.setattr(SessionCalls._call, "__kwdefaults__", at_once)
-    address = f"127.0.0.1:{_unused_port()}"
     flows = build_flows(tmp_path)
+    async with AsyncExitStack() as running:
+        engine = await running.enter_async_context(DevEngine(tmp_path / "data"))
+        async with AgentRuntime(*flows, server_address=engine.address, serve=False) as runtime:
+            await running.aclose()
 
-    with pytest.raises(EngineUnavailable) as serving:
-        async with AgentRuntime(*flows, server_address=address):
-            pass
-    async with AgentRuntime(*flows, server_address=address, serve=False) as runtime:
-        with pytest.raises(EngineUnavailable) as calling:
-            await runtime.sessions("Scripted").get_agent_snapshot("s")
-
-    for error, start in (
-        (serving.value, f"no Dex server takes this Worker at {address}: "),
-        (calling.value, f"no Dex server answers at {address}: "),
-    ):
-        assert str(error).startswith(start)
-        assert "Connection refused" in str(error)
-        assert "\n" not in str(error)
+            with pytest.raises(EngineUnavailable, match=f"answers at {engine.address}: "):
+                await runtime.sessions("Scripted").get_agent_snapshot("s")
 
 
 async def test_runtime__says_that_its_data_directory_is_a_file(
