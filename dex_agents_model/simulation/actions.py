@@ -12,7 +12,7 @@ from ..requests import Request
 from ..steps import Step, TurnStep
 from .evaluation import Attempt, Decided, Failed
 from .faults import Fault
-from .world import World
+from .world import Execution, World
 
 
 class Does(StrEnum):
@@ -43,14 +43,13 @@ class Committed:
     """A Step's wait_for or execute, or an RPC, became durable.
 
     ``on`` is what the Step decided on; None for its wait_for and for an RPC. ``at_ms`` is the
-    engine's time when its method began, ``number`` the attempt that succeeded.
+    engine's time when its method began.
     """
 
     by: Step | Request
     on: Occurrence | None
     decided: Decided
     at_ms: int
-    number: int = 1
 
 
 @frozen(eq=False)
@@ -58,7 +57,6 @@ class Ran:
     """An attempt let the runner do something; ``again`` when a redelivery made it do so."""
 
     by: TurnStep
-    number: int
     attempt: Attempt
     again: bool
 
@@ -92,8 +90,13 @@ class Change:
 
 
 class Edge(NamedTuple):
-    """An action, the world that it leads to, and what is worth a look on the way."""
+    """An action, the world that it leads to, and what is worth a look on the way.
+
+    ``telling`` is the execution whose attempt now tells watchers what it has to tell: they hear it
+    before the commit, and whether or not there will be one.
+    """
 
     action: Action
     world: World
     changes: tuple[Change, ...] = ()
+    telling: Execution | None = None

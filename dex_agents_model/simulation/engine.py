@@ -14,13 +14,14 @@ from attrs import evolve, field, frozen
 
 from .. import table
 from ..effects import Entered
+from ..events import TurnEvent
 from ..records import AgentUserMessage
 from ..spec import Lock
 from ..steps import StartAgentSession, TurnStep
 from .actions import Action, Change, Committed, Does, Edge, Ran
 from .callers import Callers
 from .committing import committed, placed, queued
-from .evaluation import Attempt, Evaluator, Failed
+from .evaluation import Attempt, Decided, Evaluator, Failed
 from .failing import failing, striking, with_stale
 from .faults import Fault, Faults
 from .ledger import after_start
@@ -109,7 +110,8 @@ class Engine:
         spec = table.SPEC_OF[type(execution.step)]
         if held.isdisjoint(spec.wait_locks):
             action = Action(f"{execution.name}.wait_for", Does.HAND_OUT)
-            yield Edge(action, placed(world, at, self._begun(world, execution, Phase.PLANNING)))
+            planning = self._begun(world, execution, Phase.PLANNING)
+            yield Edge(action, placed(world, at, planning), telling=planning)
 
     def _end_wait(self, world: World, at: int, execution: Execution) -> Iterator[Edge]:
         planned = self._evaluator.plan(execution.step, execution.snapshot or (), execution.began_ms)
@@ -127,7 +129,7 @@ class Engine:
                 due_ms=None if limit is None else world.now_ms + limit // _MS,
             )
         after = committed(world, planned, leaving=execution, waiting=waiting)
-        cause = Committed(execution.step, None, planned, execution.began_ms, execution.attempt)
+        cause = Committed(execution.step, None, planned, execution.began_ms)
         action = Action(f"{execution.name}.wait_for", Does.COMMIT)
         yield Edge(action, after, (Change(world, after, cause),))
         yield from self._strikes(world, at, execution, Fault.CRASH_BEFORE_COMMIT)
@@ -149,7 +151,7 @@ class Engine:
         action = Action(who, Does.HAND_OUT)
         if execution.phase is Phase.PLANNING_AGAIN:
             planning = evolve(execution, phase=Phase.PLANNING, due_ms=None)
-            yield Edge(action, placed(world, at, planning))
+            yield Edge(action, placed(world, at, planning), telling=planning)
         else:
             running = evolve(execution, phase=Phase.RUNNING, due_ms=None)
             yield from self._handed_out(world, at, running, action)
@@ -179,9 +181,7 @@ class Engine:
             yield failing(world, at, execution, attempt.end, is_timed=self.scenario.is_timed)
         elif not isinstance(attempt.end, NeedsClaim):
             after = committed(world, attempt.end, attempt.last, leaving=execution)
-            cause = Committed(
-                execution.step, attempt.last, attempt.end, execution.began_ms, execution.attempt
-            )
+            cause = Committed(execution.step, attempt.last, attempt.end, execution.began_ms)
             action = Action(f"{execution.name}.execute", Does.COMMIT)
             yield Edge(action, after, (Change(world, after, cause),))
         yield from self._strikes(world, at, execution, Fault.CRASH_BEFORE_COMMIT)
@@ -213,8 +213,18 @@ class Engine:
                 world = world._replace(stale=left)
                 running = evolve(delivery, phase=Phase.RUNNING, granted=granted)
                 told = _ran(world, running, self._attempt(running), edge.action)
-                return told._replace(changes=(*edge.changes, *told.changes))
+                return told._replace(changes=(*edge.changes, *told.changes), telling=None)
         return edge
+
+    def told_by(self, telling: Execution) -> tuple[TurnEvent, ...]:
+        """What the attempt that an edge names tells watchers, in order."""
+        if telling.phase is Phase.PLANNING:
+            planned = self._evaluator.plan(telling.step, telling.snapshot or (), telling.began_ms)
+            return () if isinstance(planned, Failed) else planned.events
+        attempt = self._attempt(telling)
+        turn = getattr(telling.step, "turn", None)
+        said = () if turn is None else tuple(TurnEvent(turn, each) for each in attempt.told)
+        return (*said, *attempt.end.events) if isinstance(attempt.end, Decided) else said
 
     # --- both ----------------------------------------------------------------------------------
 
@@ -250,13 +260,15 @@ def _started(world: World, at: int, running: Execution, attempt: Attempt, action
 
 def _ran(world: World, running: Execution, attempt: Attempt, action: Action) -> Edge:
     if not attempt.ran or not isinstance(running.step, TurnStep):
-        return Edge(action, world)  # only a turn's Step has a runner to let do something
+        return Edge(
+            action, world, telling=running
+        )  # only a turn's Step lets the runner do something
     ledger = world.ledger
     for record in attempt.started:
         ledger = after_start(ledger, record)
     after = world._replace(ledger=ledger)
-    cause = Ran(running.step, running.attempt, attempt, again=action.does is Fault.REDELIVERY)
-    return Edge(action, after, (Change(world, after, cause),))
+    cause = Ran(running.step, attempt, again=action.does is Fault.REDELIVERY)
+    return Edge(action, after, (Change(world, after, cause),), telling=running)
 
 
 def _redelivered(world: World, at: int, execution: Execution) -> Edge:

@@ -17,12 +17,14 @@ from .engine import Engine
 from .faults import Faults
 from .invariants import INVARIANTS, Invariant, named
 from .memory import uncollected
+from .narrator import Narrator
 from .outside import Random
 from .progress import why_it_must_not_rest
 from .random_scenario import scenario_of
 from .scenario import Scenario
 from .stored import state_in
 from .waiting import after_time
+from .watcher import Watcher
 from .world import World
 
 _MS: Final = timedelta(milliseconds=1)
@@ -98,6 +100,7 @@ class _Life:
         self._scenario, self._odds, self._chance = scenario, odds, chance
         self._invariants = invariants
         self._engine = Engine(scenario, Faults(at_most=1_000_000_000))
+        self._watcher = Watcher(Narrator(self._engine))
         self.world: World = self._engine.begin()
         self.actions = 0
         self.faults = 0
@@ -155,7 +158,9 @@ class _Life:
         self.actions += 1
         self.faults += not isinstance(edge.action.does, Does)
         self.last.append(edge.action)
-        self.world = edge.world
+        before, self.world = self.world, edge.world
+        for complaint in self._watcher.watch(before, edge):
+            return f"events never lie: {complaint}"
         for change in edge.changes:
             for invariant in self._invariants:
                 for complaint in invariant(change):

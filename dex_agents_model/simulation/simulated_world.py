@@ -65,7 +65,7 @@ class SimulatedWorld:
         self._invariants = invariants
         self._sent = 0
         self._moment = self._engine.begin()
-        self._narrator = Narrator()
+        self._narrator = Narrator(self._engine)
         self.happened: list[str] = []
         """What happened, a line each."""
         self.events: list[AgentEvent] = []
@@ -156,10 +156,10 @@ class SimulatedWorld:
         Raises:
             PromiseBroken: it breaks an invariant.
         """
+        self.events += self._narrator.hear(self._moment, edge)
         self._moment = edge.world
         self.happened.append(str(edge.action))
         for change in edge.changes:
-            self.events += self._narrator.told(change)
             for invariant in self._invariants:
                 for complaint in invariant(change):
                     raise PromiseBroken(self._with_history(f"{named(invariant)}: {complaint}"))

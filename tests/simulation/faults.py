@@ -480,7 +480,7 @@ FAULTS: Final = (
     PlantedFault(
         "an approved call is forgotten",
         decisions(AwaitToolApproval, InterruptAnswered, going(lambda steps: ())),
-        "two-questions",
+        "cancel",
         _RESTING,
     ),
     # --- effects

@@ -13,7 +13,7 @@ from dex_agents_model.steps import RunModel
 
 from .planting import decisions, without, writing
 
-SMALL = ("model-fails", "two-messages")
+SMALL = ("two-messages", "compaction")
 HELLO = Scenario(name="hello", about="one turn", runner=ScriptedRunner(), first_message="hello")
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from attrs import evolve
 
-from dex_agents_model.decision import ClearTurn
+from dex_agents_model.decision import AppendMessages, ClearTurn, Write
 from dex_agents_model.effects import InterruptAnswered, TurnCompleted
 from dex_agents_model.requests import ClaimToolCall
-from dex_agents_model.simulation import simulate
+from dex_agents_model.simulation import Odds, simulate
 from dex_agents_model.simulation.report import lines_of_life
+from dex_agents_model.simulation.scenarios import SCENARIOS
 from dex_agents_model.steps import AwaitToolApproval, RunModel
 
 from .planting import Plant, decisions, going, replies, spec, without, writing
@@ -47,3 +50,29 @@ def test_simulate__finds_a_planted_fault(plant: Plant, monkeypatch: pytest.Monke
     *_, latest, again = lines_of_life(broken)
     assert latest == f"  {broken.actions:4}. {broken.last[-1]}"
     assert again == f"  again: python -m dex_agents_model.simulation live {broken.seed}"
+
+
+def _another_text(write: Write) -> Write:
+    if not isinstance(write, AppendMessages):
+        return write
+    answer = evolve(write.messages[-1], text="another")
+    return AppendMessages((*write.messages[:-1], answer))
+
+
+def test_simulate__finds_that_watchers_are_told_what_is_not_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decisions(RunModel, TurnCompleted, writing(_another_text))(monkeypatch)
+
+    broken = simulate(0).broken
+
+    assert broken is not None
+    assert re.match(r"events never lie: turn-\d+ was told as .* and is stored as 'another'", broken)
+
+
+def test_simulate__takes_a_scenario_and_odds_of_its_own() -> None:
+    scenario = SCENARIOS["three-tools"]
+
+    life = simulate(1, scenario=scenario, odds=Odds(faults=0, jumps=0))
+
+    assert (life.broken, life.faults, life.turns) == (None, 0, 1)
