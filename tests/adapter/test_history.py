@@ -347,17 +347,3 @@ async def test_turn__leaves_the_agents_own_reinjection_alone() -> None:
     await played.ask("second")
 
     assert contents(model.received[1], SystemPromptPart) == ["NEWER"]
-
-
-async def test_turn__same_agent_still_runs_plainly() -> None:
-    agent = agent_with_find()
-    model = ScriptedModel(tool_calls(("find", '{"x":1}', "a")), ["plain"])
-    await Session(PydanticAIRunner(agent, model=model)).ask("hi")
-
-    @agent.tool_plain
-    def extra() -> str:
-        return "ran"
-
-    plain = ScriptedModel(tool_calls(("extra", "{}", "b")), ["plain"])
-    async with agent.run_stream("hi", model=plain) as result:
-        assert await result.get_output() == "plain"
