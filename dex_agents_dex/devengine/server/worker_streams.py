@@ -33,16 +33,14 @@ class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
     def __init__(self, hub: Hub) -> None:
         self._traffic = Traffic(hub)
 
-    async def PollWorkerTask(  # the protocol's name
-        self, _requests: Any, context: _Context
-    ) -> None:
+    async def PollWorkerTask(self, _requests: Any, context: _Context) -> None:
         first = await _read(context)
         if first is None or not first.HasField("register"):
             await abort(context, invalid("the first frame of a Worker's stream must register it"))
         register = first.register
         if not register.queue or not register.app_worker_id:
             await abort(context, invalid("a Worker's stream needs a queue and an app_worker_id"))
-        outbox = _Outbox(context)
+        outbox = Outbox(context)
         stream = self._traffic.connect(register.queue, register.app_worker_id, outbox.send)
         outbox.stream = stream
         is_cut = True
@@ -97,7 +95,7 @@ async def _read(context: _Context) -> pb.PollWorkerTaskRequest | None:
 
 
 @define(eq=False)
-class _Outbox:
+class Outbox:
     """Writes frames one at a time, in order, without making the sender wait."""
 
     _context: _Context
@@ -114,7 +112,10 @@ class _Outbox:
             self._writing = asyncio.get_running_loop().create_task(self._write_all())
 
     def close(self) -> None:
+        """Send no more. A task that was not written yet counts as not sent."""
         self._is_closed = True
+        for frame in self._frames:
+            self._note_unsent(frame)
         self._frames.clear()
 
     async def written(self) -> None:
@@ -129,9 +130,12 @@ class _Outbox:
                 try:
                     await self._context.write(frame)
                 except Exception as error:  # noqa: BLE001  # grpc raises several kinds here
-                    # Not delivered, so the same attempt goes elsewhere once the stream has ended.
                     _LOGGER.debug("a frame was not written: %s", error)
-                    if self.stream is not None and frame.HasField("task"):
-                        self.stream.is_sent = False
+                    self._note_unsent(frame)
         finally:
             self._writing = None
+
+    def _note_unsent(self, frame: pb.PollWorkerTaskResponse) -> None:
+        """Not delivered, so the same attempt goes elsewhere once the stream has ended."""
+        if self.stream is not None and frame.HasField("task"):
+            self.stream.is_sent = False
