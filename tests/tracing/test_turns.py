@@ -32,6 +32,17 @@ async def test_turn__has_a_trace_of_its_own(tracer: Tracer) -> None:
     assert len({span["context"]["trace_id"] for span in tracer.data()}) == 2
 
 
+async def test_turn__is_no_part_of_what_its_worker_was_started_in(tracer: Tracer) -> None:
+    around = tracer.provider().get_tracer("a program")
+    with around.start_as_current_span("a program"):
+        async with tracer.serving() as conversation:
+            await conversation.start(Reply())
+            spans = await tracer.turn()
+
+    expected = Expected(tracer.session_id)
+    assert spans == [expected.begin(), expected.chat(), expected.end("completed")]
+
+
 async def test_tools__are_spans_of_their_attempts(tracer: Tracer) -> None:
     calls = (
         Call(id="c-look", tool="look"),
