@@ -92,6 +92,23 @@ async def test_stream__is_listed_newest_first_in_pages(on_engine: OnEngine) -> N
         assert pages == [[4, 3], [2, 1], [0]]
 
 
+async def test_stream__pages_of_large_messages_fit_what_a_client_takes(
+    on_engine: OnEngine,
+) -> None:
+    events = Stream("Events", str, 1 << 24)
+    flow = Scenario(step("Only", _nothing), schema=(events,))
+    async with on_engine(flow, has_worker=False) as rig:
+        for number in range(60):
+            await rig.client.write_stream("s", events, "me", f"{number:02}" * 50_000)
+        listed: list[int] = []
+        token = ""
+        while not listed or token:
+            page = await rig.client.list_stream_messages("s", events, 1000, token)
+            listed += [int(message.value[:2]) for message in page.messages]
+            token = page.next_page_token
+        assert listed == list(range(59, -1, -1))
+
+
 async def test_stream__is_trimmed_from_the_oldest_over_all_flows(on_engine: OnEngine) -> None:
     events = Stream("Events", str, 3000)
     flow = Scenario(step("Only", _nothing), schema=(events,))

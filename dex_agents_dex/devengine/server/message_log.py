@@ -18,6 +18,7 @@ from dex_agents_dex.devengine.core.errors import invalid
 
 MESSAGE_LIMIT_BYTES: Final = 100 * 1024
 LARGEST_PAGE: Final = 1000
+_LARGEST_PAGE_BYTES: Final = 3_000_000  # and one message more; a client takes 4 MiB
 _DEFAULT_CAPACITY_BYTES: Final = 1 << 20
 _LONGEST_TOKEN: Final = 40
 _TOKENS_PER_START: Final = 1 << 40
@@ -98,8 +99,13 @@ class MessageLog:
             end = bisect_left(entries, number, key=_number_of)
             if end == len(entries) or entries[end].number != number:
                 return [], ""  # the message was trimmed, and so were all older ones
-        begin = max(0, end - page_size)
-        page = [entries[index].message for index in range(end - 1, begin - 1, -1)]
+        page: list[pb.StreamMessage] = []
+        room_bytes = _LARGEST_PAGE_BYTES
+        begin = end
+        while begin > 0 and len(page) < page_size and room_bytes >= 0:
+            begin -= 1
+            page.append(entries[begin].message)
+            room_bytes -= entries[begin].size_bytes
         return page, page[-1].resume_token if begin else ""
 
     def _trim(self, key: StreamKey, shared: _Shared, capacity_bytes: int) -> None:
