@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 from dex import (
     AsyncContext,
@@ -24,6 +26,8 @@ from dex import (
     graceful_complete,
     rpc,
 )
+from dex.dexpb import dex_pb2 as pb
+from dex.dexpb import dex_pb2_grpc
 
 from dex_agents_dex.devengine import DevEngine, EngineOptions
 from tests.engine.conftest import OnEngine
@@ -156,6 +160,29 @@ async def test_oversize_task__fails_its_attempt_and_harms_no_worker(on_engine: O
             await rig.rpc(flow.text, "f")
         await rig.client.start_flow(flow, "next", "6")
         assert (await rig.result("next")).status is FlowStatus.COMPLETED
+
+
+async def test_answer__that_no_client_could_receive_is_refused_in_words(
+    on_engine: OnEngine,
+) -> None:
+    flow = _Texts(step("Only", _nothing), schema=(TEXT, PARTS, INBOX))
+    start = StartFlowOptions()
+    for number in range(90):
+        start = start.with_attribute(PARTS, str(number), "x" * 60_000)
+    async with (
+        on_engine(flow, has_worker=False) as rig,
+        grpc.aio.insecure_channel(rig.address) as channel,
+    ):
+        await rig.client.start_flow(flow, "f", "", start)
+        service: Any = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await service.GetFlowState(pb.GetFlowStateRequest(flow_id="f"))
+        assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert str(refused.value.details()).startswith("the state of Flow 'f' would take 54")
+
+
+async def _nothing(context: AsyncContext, given: str) -> StepDecision:
+    return dead_end()
 
 
 async def test_oversize_task__made_of_many_small_values_is_refused_too(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable
-from typing import Final
+from typing import Final, TypeVar
 
 from attrs import define
 from dex.dexpb import dex_pb2 as pb
+from google.protobuf.message import Message
 
 from dex_agents_dex.devengine.core.errors import Refusal, invalid
 from dex_agents_dex.devengine.server.hub import Hub
 from dex_agents_dex.devengine.server.waiters import Waiters
+
+Answer = TypeVar("Answer", bound=Message)
 
 _LONGEST_POLL_SECONDS: Final = 60.0
 
@@ -21,6 +24,16 @@ class Calls:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
+
+    def sendable(self, answer: Answer, what: str) -> Answer:
+        """The answer itself; raise `Refusal` for one that no client could receive."""
+        size_bytes, limit_bytes = answer.ByteSize(), self._hub.settings.frame_limit_bytes
+        if size_bytes > limit_bytes:
+            raise Refusal(
+                "FAILED_PRECONDITION",
+                f"{what} would take {size_bytes} bytes, and the limit is {limit_bytes}",
+            )
+        return answer
 
 
 @define

@@ -32,7 +32,7 @@ class InspectionCalls(Calls):
         run = await self._hub.library.find(request.flow_id, request.run_id)
         state = flow_state(run)
         await self._hub.store.barrier()
-        return state
+        return self.sendable(state, f"the state of Flow {run.flow_id!r}")
 
     @answers_refusals
     async def GetHistoryEvents(
@@ -55,7 +55,8 @@ class InspectionCalls(Calls):
         size = _page_size(request.page_size, LARGEST_PAGE)
         before = _page_token(request.next_page_token)
         entries, token = await self._hub.store.read(lambda db: search_runs(db, query, size, before))
-        return pb.SearchFlowsResponse(flow_runs=entries, next_page_token=token)
+        page = pb.SearchFlowsResponse(flow_runs=entries, next_page_token=token)
+        return self.sendable(page, f"a page of {size} Flows")
 
     @answers_refusals
     async def LoadBlobs(self, request: pb.LoadBlobsRequest) -> pb.LoadBlobsResponse:
@@ -64,9 +65,10 @@ class InspectionCalls(Calls):
         for flow_id, blob_id in ids:
             if blob_id not in found:
                 raise Refusal("NOT_FOUND", f"Flow {flow_id!r} has no blob {blob_id!r}")
-        return pb.LoadBlobsResponse(
+        blobs = pb.LoadBlobsResponse(
             values={blob_id: pb.Value.FromString(content) for blob_id, content in found.items()}
         )
+        return self.sendable(blobs, f"{len(found)} blobs at once")
 
 
 def _page_size(requested: int, largest: int) -> int:

@@ -27,12 +27,13 @@ class WaitingCalls(Calls):
         while run.is_running:
             await poll.wait(run.key)
         await self._hub.store.barrier()
-        return pb.FlowResult(
+        result = pb.FlowResult(
             flow_status=run.status,
             results=run.outputs if request.needs_results else (),
             error_type=run.error_type,
             error_message=run.error_message,
         )
+        return self.sendable(result, f"the outputs of Flow {run.flow_id!r}")
 
     @answers_refusals
     async def WaitForStepCompletion(
