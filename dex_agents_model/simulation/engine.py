@@ -25,7 +25,6 @@ from .evaluation import Attempt, Decided, Evaluator, Failed
 from .failing import failing, striking, with_stale
 from .faults import Fault, Faults
 from .ledger import after_start
-from .port import NeedsClaim
 from .scenario import Scenario
 from .stored import snapshot_for
 from .waiting import after_time, next_instant
@@ -91,7 +90,7 @@ class Engine:
         yield from self.callers.acts(world, held)
         for call in world.calls:
             for edge in self.callers.ends(world, call, self._may_strike(world, Fault.LOST_ANSWER)):
-                yield self._told(edge, call)
+                yield self._claim_answered(edge, call)
         yield from self._time(world)
 
     def _time(self, world: World) -> Iterator[Edge]:
@@ -160,7 +159,7 @@ class Engine:
         self, world: World, at: int, running: Execution, action: Action
     ) -> Iterator[Edge]:
         attempt = self._attempt(running)
-        if isinstance(attempt.end, NeedsClaim):
+        if attempt.end is None:
             yield Edge(action, placed(world, at, evolve(running, phase=Phase.ASKING)))
             return
         yield _started(world, at, running, attempt, action)
@@ -179,7 +178,7 @@ class Engine:
         attempt = self._attempt(execution)
         if isinstance(attempt.end, Failed):
             yield failing(world, at, execution, attempt.end, is_timed=self.scenario.is_timed)
-        elif not isinstance(attempt.end, NeedsClaim):
+        elif attempt.end is not None:
             after = committed(world, attempt.end, attempt.last, leaving=execution)
             cause = Committed(execution.step, attempt.last, attempt.end, execution.began_ms)
             action = Action(f"{execution.name}.execute", Does.COMMIT)
@@ -193,7 +192,7 @@ class Engine:
             action = Action(f"{execution.name}.execute", Fault.REDELIVERY, is_fate=True)
             yield _started(struck, at, execution, attempt, action)
 
-    def _told(self, edge: Edge, call: Call) -> Edge:
+    def _claim_answered(self, edge: Edge, call: Call) -> Edge:
         """Once a claim is answered, whoever asked goes on: runs the tool, or fails its attempt."""
         if call.claimant is None or edge.action.does is not Does.ANSWER:
             return edge
@@ -259,10 +258,9 @@ def _started(world: World, at: int, running: Execution, attempt: Attempt, action
 
 
 def _ran(world: World, running: Execution, attempt: Attempt, action: Action) -> Edge:
+    # Only a Step of a turn lets the runner do something.
     if not attempt.ran or not isinstance(running.step, TurnStep):
-        return Edge(
-            action, world, telling=running
-        )  # only a turn's Step lets the runner do something
+        return Edge(action, world, telling=running)
     ledger = world.ledger
     for record in attempt.started:
         ledger = after_start(ledger, record)

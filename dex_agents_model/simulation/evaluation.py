@@ -63,10 +63,11 @@ class Failed:
 class Attempt:
     """One attempt to execute a Step, up to its commit, or up to the claim that it needs.
 
-    ``ran`` is what it let the runner do; ``last`` is the occurrence that it decided on.
+    ``end`` is None when it cannot go on before its claim is answered. ``ran`` is what it let the
+    runner do; ``last`` is the occurrence that it decided on.
     """
 
-    end: Decided | Failed | NeedsClaim
+    end: Decided | Failed | None
     ran: tuple[Effect, ...] = ()
     last: Occurrence = Entered()
     told: tuple[EventPayload, ...] = ()
@@ -88,9 +89,10 @@ class Evaluator:
 
     def plan(self, step: Step, snapshot: Records, began_ms: int) -> Decided | Failed:
         """What ``step`` does before it waits."""
-        key = (step, snapshot, began_ms // 1000)
+        now_ms = _whole_seconds(began_ms)
+        key = (step, snapshot, now_ms)
         if key not in self._waits:
-            self._waits[key] = self._plan(step, snapshot, began_ms)
+            self._waits[key] = self._plan(step, snapshot, now_ms)
         return self._waits[key]
 
     def attempt(
@@ -103,13 +105,14 @@ class Evaluator:
         granted: bool | None = None,
     ) -> Attempt:
         """One attempt to execute ``step``; it begins with ``on``. ``granted``: what its claim came to."""
-        key = (step, snapshot, on, began_ms // 1000, number, granted)
+        now_ms = _whole_seconds(began_ms)
+        key = (step, snapshot, on, now_ms, number, granted)
         if key not in self._attempts:
             port = SimulatedPort(
                 self.scenario,
                 self._view(step, snapshot),
                 on,
-                moment(began_ms),
+                moment(now_ms),
                 number,
                 granted,
             )
@@ -124,9 +127,9 @@ class Evaluator:
             self._replies[key] = self._reply(request, snapshot, at_ms)
         return self._replies[key]
 
-    def _plan(self, step: Step, snapshot: Records, began_ms: int) -> Decided | Failed:
+    def _plan(self, step: Step, snapshot: Records, now_ms: int) -> Decided | Failed:
         port = SimulatedPort(
-            self.scenario, self._view(step, snapshot), Entered(), moment(began_ms), 1, None
+            self.scenario, self._view(step, snapshot), Entered(), moment(now_ms), 1, None
         )
         try:
             decision = plan_wait(step, port)
@@ -142,7 +145,7 @@ class Evaluator:
 
     def _end_of(
         self, step: Step, snapshot: Records, port: SimulatedPort
-    ) -> Decided | Failed | NeedsClaim:
+    ) -> Decided | Failed | None:
         try:
             decision = driven(run_step(step, port))
             return self._decided(
@@ -152,8 +155,8 @@ class Evaluator:
                 events=decision.commit.events,
                 next_steps=decision.next.steps if isinstance(decision.next, GoTo) else (),
             )
-        except NeedsClaim as claim:
-            return claim
+        except NeedsClaim:
+            return None
         except NeedsEventLoop:
             raise
         except Exception as error:  # noqa: BLE001 - a runner may raise anything: the attempt fails
@@ -207,6 +210,11 @@ class Evaluator:
             next=next_steps,
             condition=condition,
         )
+
+
+def _whole_seconds(began_ms: int) -> int:
+    """A Step is told when its first attempt began in whole seconds."""
+    return began_ms // 1000 * 1000
 
 
 def _failed(error: Exception) -> Failed:

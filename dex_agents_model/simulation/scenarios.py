@@ -63,6 +63,7 @@ THREE_EFFECTS: Final = Scenario(
 )
 TWO_QUESTIONS: Final = Scenario(
     name="two-questions",
+    is_timed=False,
     about="two questions with a deadline, answered at any time before and after",
     first_message="refund order 7",
     options=AgentSessionOptions(tool_policies=_POLICIES, interrupt_deadline=_DEADLINE),

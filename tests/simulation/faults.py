@@ -161,7 +161,7 @@ def _as_if_in_time(request: object, view: object, now: datetime) -> object:
 
 
 def _as_if_too_late(request: object, view: object, now: datetime) -> object:
-    return _RESOLVE(request, view, now + timedelta(seconds=59))
+    return _RESOLVE(request, view, now + timedelta(minutes=2))
 
 
 def _keeping_the_question(decision: RpcDecision[bool]) -> RpcDecision[bool]:
