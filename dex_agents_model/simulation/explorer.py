@@ -81,7 +81,11 @@ def explore(
 def replay(
     scenario: Scenario, choices: tuple[int, ...], *, faults: Faults = ONE_FAULT
 ) -> tuple[tuple[str, ...], World]:
-    """The lines of the trace that ``choices`` pick, and the world that they lead to."""
+    """The lines of the trace that ``choices`` pick, and the world that they lead to.
+
+    Raises:
+        ValueError: there is no such way.
+    """
     return walk(Engine(scenario, faults), choices)
 
 
@@ -176,11 +180,21 @@ class _Search:
 
 
 def walk(engine: Engine, choices: tuple[int, ...]) -> tuple[tuple[str, ...], World]:
-    """The lines of the way that ``choices`` pick, and the world at its end."""
+    """The lines of the way that ``choices`` pick, and the world at its end.
+
+    Raises:
+        ValueError: the way is not one of this scenario with these faults.
+    """
     world = engine.begin()
     lines: list[str] = []
     for choice in choices:
-        edge = list(engine.edges(world))[choice]
+        ahead = list(engine.edges(world))
+        if choice >= len(ahead):
+            raise ValueError(
+                f"step {len(lines) + 1} of the way takes choice {choice} of {len(ahead)}:"
+                " walk it with the scenario, the rules and the number of faults that it was found with"
+            )
+        edge = ahead[choice]
         world = edge.world
         lines.append(str(edge.action))
     return tuple(lines), world

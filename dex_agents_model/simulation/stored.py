@@ -211,10 +211,6 @@ def _only_claimant(snapshot: Records) -> str | None:
     return next(iter(_under_all(snapshot, CLAIMS)), None)
 
 
-def _queued_count(snapshot: Records) -> int:
-    return len(_under_all(snapshot, QUEUED_USER_MESSAGES))
-
-
 @frozen
 class _Field:
     """How a field of a view is read, and from where.
@@ -246,7 +242,9 @@ _FIELDS: Final[Mapping[str, _Field]] = {
     "claimant": _Field(_only_claimant, (f"{CLAIMS}{{call}}",)),
     "approvals": _Field(approvals_in, (APPROVALS,)),
     "queued": _Field(queued_in, (QUEUED_USER_MESSAGES,)),
-    "queued_message_count": _Field(_queued_count, (QUEUED_USER_MESSAGES,)),
+    "queued_message_count": _Field(
+        lambda snapshot: len(queued_in(snapshot)), (QUEUED_USER_MESSAGES,)
+    ),
 }
 
 

@@ -85,3 +85,8 @@ def test_report__names_the_command_that_walks_the_way_again(
     assert line == (
         f"  again: python -m dex_agents_model.simulation replay two-messages {choices} --faults 1"
     )
+
+
+def test_replay__says_that_a_way_is_of_another_scenario() -> None:
+    with pytest.raises(ValueError, match=r"step 2 of the way takes choice 9 of 1: "):
+        replay(HELLO, (0, 9), faults=NO_FAULTS)
