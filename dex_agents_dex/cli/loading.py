@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -51,8 +51,9 @@ def load_flow(name: str) -> AgentSessionFlow:
     module_name, _, path = name.partition(":")
     if not module_name or not path:
         raise FlowNotLoaded(f"{name!r} is not of the form MODULE:FLOW, as in my_agent:flow")
-    if os.getcwd() not in sys.path:  # noqa: PTH109 - sys.path holds text
-        sys.path.insert(0, os.getcwd())  # noqa: PTH109 - sys.path holds text
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
     if not _exists(module_name):
         raise FlowNotLoaded(f"there is no module {module_name!r} here or among those installed")
     found: object = importlib.import_module(module_name)
