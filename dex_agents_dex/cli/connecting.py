@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -41,11 +42,14 @@ class Place:
         """False when no engine has ever run on the directory, and no server is named."""
         return self.server is not None or (self.data_dir / _ENGINE_STORE).exists()
 
-    def as_options(self) -> tuple[str, ...]:
-        """The options that name this place again."""
+    def command(self, *words: str) -> str:
+        """A `dex-agents` command at this place, to be typed in a shell."""
+        options: tuple[str, ...] = ()
         if self.server is not None:
-            return ("--server", self.server)
-        return () if self.data_dir == DEFAULT_DATA_DIR else ("--data-dir", str(self.data_dir))
+            options = ("--server", self.server)
+        elif self.data_dir != DEFAULT_DATA_DIR:
+            options = ("--data-dir", str(self.data_dir))
+        return shlex.join(("dex-agents", *words, *options))
 
 
 def at_a_place(command: C) -> C:

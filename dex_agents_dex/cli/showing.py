@@ -39,6 +39,7 @@ from .words import (
 
 @frozen
 class _Shown:
+    place: Place
     info: dex.FlowInfo
     snapshot: AgentSnapshot
     approvals: tuple[ApprovalRecord, ...]
@@ -83,7 +84,7 @@ async def _read(place: Place, session: str, *, with_steps: bool) -> _Shown:
             if not page.has_more:
                 break
         steps = await read_steps(found.server_address, session) if with_steps else ()
-        return _Shown(found.info, snapshot, tuple(approvals), steps)
+        return _Shown(place, found.info, snapshot, tuple(approvals), steps)
 
 
 def _print(out: Console, lines: Iterator[RenderableType]) -> None:
@@ -105,7 +106,7 @@ def _heading(shown: _Shown) -> Iterator[RenderableType]:
 def _transcript(shown: _Shown) -> Iterator[RenderableType]:
     snapshot = shown.snapshot
     if snapshot.has_earlier_messages:
-        command = f"dex-agents messages {snapshot.session_id}"
+        command = shown.place.command("messages", snapshot.session_id)
         yield Text(f"\n(earlier messages are left out: `{command}` prints all)", QUIET)
     turn = None
     for message in snapshot.messages:
@@ -122,7 +123,8 @@ def _open_work(shown: _Shown) -> Iterator[RenderableType]:
     for asked in snapshot.pending_interrupts:
         yield Text("")
         yield told_question(asked)
-        yield Text(f"  dex-agents approve {snapshot.session_id} {asked.interrupt_id}", QUIET)
+        command = shown.place.command("approve", snapshot.session_id, asked.interrupt_id)
+        yield Text(f"  {command}", QUIET)
     if snapshot.queued_message_count:
         queued = counted(snapshot.queued_message_count, "message")
         yield Text(f"\n{queued} in the queue", QUIET)

@@ -94,7 +94,8 @@ def test_show__as_json_has_the_snapshot_and_each_step_with_attempts_and_times(
 def test_show__prints_the_question_and_how_to_answer(served: Bench, asking: str) -> None:
     printed = served.run("show", asking).stdout
 
-    assert f'? note {{"text": "note this"}}\n  dex-agents approve {asking} {_ASKED}\n' in printed
+    command = f"  dex-agents approve {asking} {_ASKED} {' '.join(served.server)}"
+    assert f'? note {{"text": "note this"}}\n{command}\n' in printed
 
 
 def test_sessions__lists_by_status(served: Bench, ended: str) -> None:

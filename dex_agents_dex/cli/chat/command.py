@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -62,8 +61,8 @@ def chat(
         trouble = run(_chat(flow.flow, session_id, place, no_worker=no_worker))
     if trouble is not None:
         trouble.show()
-    again = ("dex-agents", "chat", flow.name, "--session", session_id, *place.as_options())
-    click.echo(f"go on with: {shlex.join(again)}", err=True)
+    again = place.command("chat", flow.name, "--session", session_id)
+    click.echo(f"go on with: {again}", err=True)
     if trouble is not None:
         context.exit(trouble.exit_code)
 

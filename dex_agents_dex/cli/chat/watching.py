@@ -71,8 +71,7 @@ class Watcher:
         snapshot = await self._sessions.get_agent_snapshot(self._board.session_id)
         shown = snapshot.messages[-_EARLIER_MESSAGES:]
         if len(shown) < len(snapshot.messages) or snapshot.has_earlier_messages:
-            command = f"dex-agents messages {self._board.session_id}"
-            self._screen.line(Text(f"(earlier: {command})", QUIET))
+            self._screen.line(Text("(`dex-agents messages` prints what was said before)", QUIET))
         for message in shown:
             self._screen.line(told_message(message))
         self._board.catch_up(snapshot)
