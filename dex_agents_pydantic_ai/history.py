@@ -1,14 +1,15 @@
 """Pydantic AI's messages as a session stores them, and back. What a model is told is not decided here.
 
-A stored item is a JSON array of one message, as ModelMessagesTypeAdapter writes it. Its text is
-valid UTF-8, and byte-exact apart from what `cleaning` replaces.
+A stored item is a JSON array of one message, as ModelMessagesTypeAdapter writes it, without fields
+that are null. Its text is valid UTF-8, and byte-exact apart from what `cleaning` replaces.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from attrs import evolve, frozen
 from pydantic import TypeAdapter
@@ -30,6 +31,8 @@ from dex_agents_model.text import clean_text
 
 from .cleaning import clean_dumped_messages
 from .errors import ModelStepFailed
+
+Decode: TypeAlias = Callable[[AgentMessage], ModelMessage]
 
 
 @frozen
@@ -79,7 +82,7 @@ def build_user_message(text: str) -> FrameworkMessage:
 
 def to_stored(message: ModelMessage) -> FrameworkMessage:
     """One message with its display fields."""
-    item = dump_messages([message])
+    item = _without_nulls(dump_messages([message]))
     if isinstance(message, ModelResponse):
         calls = message.tool_calls
         only_call = calls[0] if len(calls) == 1 else None
@@ -149,12 +152,12 @@ def _says(part: object, words: str | Sequence[UserContent]) -> bool:
     return isinstance(part, UserPromptPart) and part.content == words
 
 
-def earlier_turns(messages: Sequence[AgentMessage]) -> list[ModelMessage]:
+def earlier_turns(messages: Sequence[AgentMessage], decode: Decode) -> list[ModelMessage]:
     """What the model is replayed of the turns before. ``messages`` are theirs alone, in order.
 
     An opening request that was kept stands for the user message before it.
     """
-    loaded = [from_stored(message) for message in messages]
+    loaded = [decode(message) for message in messages]
     replayed: list[ModelMessage] = []
     turn_id = None
     for index, message in enumerate(messages):
@@ -212,6 +215,17 @@ def user_prompt(message: AgentMessage) -> str | Sequence[UserContent]:
         if isinstance(part, UserPromptPart):
             return part.content
     raise ModelStepFailed(f"message {message.sequence} of the session holds no user prompt")
+
+
+def _without_nulls(item: str) -> str:
+    """The item without fields that say nothing, if it is read as the same message; else as it is."""
+    try:
+        message = ModelMessagesTypeAdapter.validate_json(item)
+        shorter = ModelMessagesTypeAdapter.dump_json(message, exclude_none=True).decode()
+        is_same = ModelMessagesTypeAdapter.validate_json(shorter) == message
+    except ValueError:
+        return item
+    return shorter if is_same else item
 
 
 def dump_messages(messages: Sequence[ModelMessage]) -> str:

@@ -41,6 +41,7 @@ from .compaction import summary_message
 from .deferral import ModelStepCapability, effect_hint
 from .errors import ModelStepFailed, describe
 from .history import (
+    Decode,
     RunState,
     earlier_turns,
     tool_calls_of,
@@ -64,6 +65,8 @@ class ModelStep:
     model: Model | KnownModelName | str | None
     deps: Any
     conversation_id: str
+    decode: Decode
+    """Reads a stored message."""
 
     async def run(
         self, turn: AgentTurnContext, capability: ModelStepCapability[Any]
@@ -83,7 +86,7 @@ class ModelStep:
         before = () if state is None else state.messages
         history = [
             *([] if turn.summary is None else [summary_message(turn.summary)]),
-            *earlier_turns(turn.messages[:-1]),
+            *earlier_turns(turn.messages[:-1], self.decode),
             *shown_to_model(before, turn.shortened_results),
         ]
         try:

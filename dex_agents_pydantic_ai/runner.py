@@ -1,4 +1,4 @@
-"""The runner contract for an agent of Pydantic AI. It keeps nothing between calls but what it has warned of.
+"""The runner contract for an agent of Pydantic AI. Between calls it keeps what it has warned of and decoded, no more.
 
 How a model call and a tool call are made is in `model_step` and `tool_step`; no rule of the
 session may live in this package.
@@ -27,6 +27,7 @@ from dex_agents_model import (
 )
 
 from . import compaction, history
+from .decoded import DecodedMessages
 from .deferral import ModelStepCapability
 from .errors import ModelStepFailed, ToolStepFailed, describe
 from .model_step import ModelStep
@@ -75,6 +76,7 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         self._model = model
         self._summary_model = summary_model
         self._warns_of_missing_tools = not allow_missing_tools
+        self._decode = DecodedMessages()
 
     def build_user_message(self, text: str) -> FrameworkMessage:
         return history.build_user_message(text)
@@ -85,7 +87,9 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         except Exception as error:
             raise ModelStepFailed(f"deps_factory raised {describe(error)}") from error
         capability = ModelStepCapability[DepsT](turn.events)
-        step = ModelStep(self._agent, self._model, deps, _conversation_id(turn.flow_id))
+        step = ModelStep(
+            self._agent, self._model, deps, _conversation_id(turn.flow_id), self._decode
+        )
         outcome = await step.run(turn, capability)
         self._warn_of_missing_tools(turn.options.tool_policies, capability.listed)
         return outcome

@@ -22,6 +22,7 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
+    ToolSearchReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestContext
@@ -121,13 +122,39 @@ def test_to_stored__shows_a_message_as_the_table_says(
     )
 
 
-def test_to_stored__keeps_the_message_as_the_type_adapter_writes_it() -> None:
+def test_to_stored__keeps_the_message_as_the_type_adapter_writes_it_without_nulls() -> None:
     message = ModelResponse([TextPart("hello")], timestamp=NOON, provider_response_id="r-1")
 
     stored = to_stored(message)
 
-    assert stored.framework_item == ModelMessagesTypeAdapter.dump_json([message]).decode()
+    written = ModelMessagesTypeAdapter.dump_json([message], exclude_none=True).decode()
+    assert stored.framework_item == written
+    assert "null" not in written
     assert loaded(stored) == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        ModelRequest([ToolReturnPart("f", None, "a", timestamp=NOON)]),
+        ModelRequest([ToolReturnPart("f", "x", "a", metadata={"k": None}, timestamp=NOON)]),
+        ModelRequest([ToolReturnPart("f", {"k": [None]}, "a", timestamp=NOON)]),
+        ModelRequest(
+            [
+                ToolSearchReturnPart(
+                    content={"discovered_tools": [{"name": "f"}]},
+                    tool_call_id="a",
+                    timestamp=NOON,
+                )
+            ]
+        ),
+        ModelResponse([ToolCallPart("f", {"x": None}, "a")], timestamp=NOON),
+        ModelResponse([ToolCallPart("f", None, "a")], timestamp=NOON),
+        ModelResponse([ThinkingPart("hm", signature="s")], timestamp=NOON, metadata={"k": None}),
+    ],
+)
+def test_to_stored__keeps_every_null_that_means_something(message: ModelMessage) -> None:
+    assert loaded(to_stored(message)) == message
 
 
 def test_build_user_message__gives_the_same_item_for_the_same_text() -> None:
@@ -192,7 +219,9 @@ def test_earlier_turns__lets_only_an_opening_request_stand_for_the_user_message(
 
     assert [
         [getattr(part, "content", None) for part in message.parts]
-        for message in earlier_turns([*turn, *stored_turn(2, build_user_message("more"))])
+        for message in earlier_turns(
+            [*turn, *stored_turn(2, build_user_message("more"))], from_stored
+        )
     ] == [*replayed, ["more"]]
 
 

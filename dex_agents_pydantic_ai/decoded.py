@@ -1,0 +1,63 @@
+"""Stored messages that this Worker has decoded before. A stored message never changes, so no entry is ever wrong."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final, TypeVar, cast
+
+from pydantic_ai.messages import ModelMessage
+
+from dex_agents_model import AgentMessage
+from dex_agents_model.text import size_bytes
+
+from .history import from_stored
+
+T = TypeVar("T")
+
+DEFAULT_CAPACITY_BYTES: Final = 32 * 1024 * 1024
+_OVERHEAD_BYTES: Final = 512
+
+
+class DecodedMessages:
+    """The messages used last, of all sessions together, up to ``capacity_bytes`` of their JSON text."""
+
+    def __init__(self, capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
+        self._capacity_bytes = capacity_bytes
+        self._size_bytes = 0
+        self._messages: OrderedDict[str, ModelMessage] = OrderedDict()
+
+    def __call__(self, stored: AgentMessage) -> ModelMessage:
+        """The message that was stored, a copy of its own for whoever asks.
+
+        Raises:
+            ModelStepFailed: its item is not one message of Pydantic AI.
+        """
+        item = stored.framework_item
+        known = self._messages.get(item)
+        if known is None:
+            known = from_stored(stored)
+            self._keep(item, known)
+        else:
+            self._messages.move_to_end(item)
+        return _copied(known)
+
+    def _keep(self, item: str, message: ModelMessage) -> None:
+        self._messages[item] = message
+        self._size_bytes += size_bytes(item) + _OVERHEAD_BYTES
+        while self._size_bytes > self._capacity_bytes:
+            dropped, _ = self._messages.popitem(last=False)
+            self._size_bytes -= size_bytes(dropped) + _OVERHEAD_BYTES
+
+
+def _copied(message: ModelMessage) -> ModelMessage:
+    """A hook of the agent may change the messages and parts that it is given; the next Step sees none of it."""
+    own = _shallow(message)
+    own.parts = cast(Any, [_shallow(part) for part in message.parts])
+    return own
+
+
+def _shallow(value: T) -> T:
+    """As `copy.copy` does it, in a quarter of its time: this is done for every message of a session."""
+    own = object.__new__(type(value))
+    vars(own).update(vars(value))
+    return own
