@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Final
@@ -18,6 +19,7 @@ from .errors import EngineUnavailable
 _STARTS_WITHIN: Final = timedelta(seconds=30)
 _STOPS_WITHIN: Final = timedelta(seconds=10)
 _LOOK_EVERY: Final = timedelta(milliseconds=20)
+_LOOKS_FOR_USERS: Final = 3
 _LOG: Final = "engine.log"
 _STARTED: Final[list[subprocess.Popen[bytes]]] = []
 """Held so that an engine which outlives its starter is not taken for a forgotten child."""
@@ -34,20 +36,26 @@ async def shared_engine(data_dir: Path, *, keep: bool) -> AsyncIterator[str]:
         EngineUnavailable: none runs and none could be started; the message is the engine's own.
     """
     directory = DataDirectory(data_dir)
-    with ExitStack() as use:
-        try:
-            use.enter_context(directory.in_use())
-            started, address = await _join_or_start(directory, keep=keep)
-        except OSError as error:
-            raise EngineUnavailable(
-                f"cannot use the data directory {data_dir}: {error.strerror or error}"
-            ) from error
-        try:
-            yield address
-        finally:
-            use.close()
-            if started is not None and not keep and directory.is_unused():
-                await asyncio.to_thread(_stop, started)
+    try:
+        use = await _patiently(directory.use)
+        started, address = await _join_or_start(directory, keep=keep)
+    except OSError as error:
+        raise EngineUnavailable(
+            f"cannot use the data directory {data_dir}: {error.strerror or error}"
+        ) from error
+    try:
+        yield address
+    finally:
+        os.close(use)
+        if started is not None and not keep:
+            await asyncio.to_thread(_stop_if_unused, directory, started)
+
+
+async def _patiently(use: Callable[[], int | None]) -> int:
+    """An engine that has no users left lets none begin before it has ended."""
+    while (descriptor := use()) is None:  # noqa: ASYNC110 - a lock of the kernel tells nobody
+        await asyncio.sleep(_LOOK_EVERY.total_seconds())
+    return descriptor
 
 
 async def _join_or_start(
@@ -109,6 +117,18 @@ def _spawn(
 def _said(log_path: Path, start: int) -> str:
     text = log_path.read_bytes()[start:].decode(errors="replace").strip()
     return text.splitlines()[-1] if text else f"it said nothing; see {log_path}"
+
+
+def _stop_if_unused(directory: DataDirectory, engine: subprocess.Popen[bytes]) -> None:
+    for _ in range(
+        _LOOKS_FOR_USERS
+    ):  # the engine asks now and then, too, and holds the lock for an instant
+        closed = directory.close_to_users()
+        if closed is not None:
+            _stop(engine)
+            os.close(closed)
+            return
+        time.sleep(_LOOK_EVERY.total_seconds())
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

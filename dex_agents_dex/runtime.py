@@ -16,7 +16,7 @@ import grpc
 
 from .client import AgentSessionClient
 from .engine_process import shared_engine
-from .errors import EngineUnavailable
+from .errors import EngineUnavailable, is_unreachable
 from .flow import AgentSessionFlow, agent_registry
 
 SERVER_ADDRESS_VARIABLE: Final = "DEX_SERVER_ADDRESS"
@@ -138,6 +138,8 @@ class AgentRuntime:
             async with asyncio.timeout(_ANSWERS_WITHIN.total_seconds()):
                 await client.health_check()
         except (dex.DexServiceError, TimeoutError) as error:
+            if isinstance(error, dex.DexServiceError) and not is_unreachable(error):
+                return  # it answers; whether it will do is for the Worker and the calls to find out
             raise EngineUnavailable(
                 f"no Dex server answers at {self._address}: {_in_one_line(error)}"
             ) from error

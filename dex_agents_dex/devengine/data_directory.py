@@ -8,8 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypedDict
 
@@ -56,21 +55,14 @@ class DataDirectory:
         published = self._published()
         return 0 if published is None else int(published["address"].rpartition(":")[2])
 
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """While this lasts, an engine that runs only for its users goes on."""
+    def use(self) -> int | None:
+        """The descriptor that keeps an engine which runs only for its users; None while one of them ends."""
         self._make()
-        descriptor = None
-        while descriptor is None:  # somebody asks for an instant whether the directory is in use
-            descriptor = self._lock(_USERS_LOCK, fcntl.LOCK_SH)
-        try:
-            yield
-        finally:
-            os.close(descriptor)
+        return self._lock(_USERS_LOCK, fcntl.LOCK_SH)
 
-    def is_unused(self) -> bool:
-        """Whether no program uses the directory's engine right now."""
-        return self._can_lock(_USERS_LOCK)
+    def close_to_users(self) -> int | None:
+        """The descriptor that lets no program begin to use the directory; None when one uses it."""
+        return self._lock(_USERS_LOCK, fcntl.LOCK_EX)
 
     def _publish(self, address: str, *, is_listening: bool) -> None:
         published = _Published(address=address, pid=os.getpid(), is_listening=is_listening)

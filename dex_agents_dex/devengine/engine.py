@@ -65,6 +65,7 @@ class DevEngine:
         self._port = port
         self._options = options or EngineOptions()
         self._lock_file: int | None = None
+        self._users_lock: int | None = None
         self._store: Store | None = None
         self._hub: Hub | None = None
         self._server: grpc.aio.Server | None = None
@@ -111,16 +112,23 @@ class DevEngine:
         if self._store is not None:
             await self._store.close()
             self._store = None
-        if self._lock_file is not None:
-            os.close(self._lock_file)
-            self._lock_file = None
+        for descriptor in (self._lock_file, self._users_lock):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._lock_file = self._users_lock = None
 
     async def until_unused(self) -> None:
-        """Return when no program has used the data directory for a moment."""
+        """Return when no program has used the data directory for a moment; none can begin to until the end."""
         idle = 0
-        while idle < _UNUSED_LOOKS:
+        while True:
             await asyncio.sleep(_LOOK_EVERY.total_seconds())
-            idle = idle + 1 if self._directory.is_unused() else 0
+            closed = self._directory.close_to_users()
+            idle = 0 if closed is None else idle + 1
+            if closed is not None and idle == _UNUSED_LOOKS:
+                self._users_lock = closed
+                return
+            if closed is not None:
+                os.close(closed)
 
     def counts(self) -> dict[str, int]:
         """What the engine did since it started, and what it holds now, by name."""
