@@ -39,6 +39,7 @@ from dex_agents_model.requests import (
     ApprovalsPage,
     QueuedMessagesPage,
 )
+from dex_agents_model.wire import TurnSignal
 
 
 @frozen
@@ -215,12 +216,12 @@ SAMPLES: Final = (
     Sample("usage", AgentUsage, USAGE),
     Sample("user_message", AgentUserMessage, HELLO),
     Sample("interrupts", tuple[AgentInterrupt, ...], (INTERRUPT,)),
-    Sample("interrupt_resolution", AgentInterruptResolution, RESOLUTION),
+    Sample("interrupt_resolution", TurnSignal, RESOLUTION),
     Sample("steering_message", SteeringMessage, STEERING),
     Sample("taken_steering", TakenSteering, TakenSteering(1, HELLO)),
     Sample("summary", HistorySummary, HistorySummary(2, "They greeted.", USAGE)),
     Sample("approval", ApprovalRecord, APPROVAL),
-    Sample("tool_call_completed", ToolCallCompleted, ToolCallCompleted(TURN, CALL)),
+    Sample("tool_call_completed", TurnSignal, ToolCallCompleted(TURN, CALL)),
     Sample("taken_request_ids", tuple[str, ...], ("request-1", "request-2")),
 )
 SHAPES: Final = tuple(dict.fromkeys(sample.shape for sample in SAMPLES))
@@ -228,6 +229,7 @@ UNIONS: Final[tuple[UnionType, ...]] = (
     records.AgentState,
     records.TurnEnd,
     calls.AgentToolCall,
+    TurnSignal,
     EventPayload,
     steps.Step,
     requests.Request,
