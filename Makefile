@@ -11,13 +11,12 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 	--no-config $(UPGRADE) --custom-compile-command "make lock"
 PACKAGES := dex_agents_model dex_agents_dex dex_agents_pydantic_ai
 CODE := $(wildcard $(PACKAGES) tests examples benchmarks)
-TRANSITIONS := docs/transitions.md
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types rooms fmt docs docs-check bench all lock clean
+.PHONY: help venv demo test sim sim-deep lint types rooms fmt docs docs-check chaos bench bench-engine bench-model all lock clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(STAMP)  ## make .venv from requirements/dev.txt, once
 
@@ -31,8 +30,11 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: $(STAMP)  ## run examples/orders.py: one agent session, with its Worker killed twice
 	@$(BIN)/python examples/orders.py
 
-test: $(STAMP)  ## run every test
-	@$(BIN)/python -m pytest
+test: sim  ## run every test
+	@$(BIN)/python -m pytest -n 3 --dist loadscope
+
+sim: $(STAMP)  ## search every interleaving of each session scenario, with one crash or redelivery
+	@$(BIN)/python -m dex_agents_model.simulation
 
 lint: $(STAMP)  ## ruff: rules and format
 	@$(BIN)/ruff check .
@@ -52,8 +54,19 @@ docs: $(STAMP)  ## write docs/transitions.md anew from the table
 	@$(BIN)/python -m dex_agents_model.docs
 
 docs-check: $(STAMP)  ## fail when docs/transitions.md differs from the table
-	@old=$$(mktemp) && trap 'rm -f "$$old"' EXIT && cp $(TRANSITIONS) "$$old" \
-		&& $(BIN)/python -m dex_agents_model.docs && diff -u "$$old" $(TRANSITIONS)
+	@$(BIN)/python -m dex_agents_model.docs --check
+
+sim-deep: $(STAMP)  ## the same with two faults in a run; takes long
+	@$(BIN)/python -m dex_agents_model.simulation explore --faults 2
+
+chaos: $(STAMP)  ## kill engines and Workers at random, 500 times
+	@$(BIN)/python -m tests.engine.chaos --kills 500 --seed 1
+
+bench-engine: $(STAMP)  ## time Steps and RPCs on the dev engine
+	@$(BIN)/python -m benchmarks.engine_steps
+
+bench-model: $(STAMP)  ## count transitions and searched edges a second
+	@$(BIN)/python -m benchmarks.model
 
 bench: $(STAMP)  ## time turns: plain Pydantic AI against a durable session
 	@$(BIN)/python -m benchmarks.turns
