@@ -65,6 +65,10 @@ RUN: Final = RunModel(TURN)
 MESSAGES: Final = tuple(
     AgentMessage(n, TurnId.of((n + 1) // 2), MessageRole.USER, f"{n}" * 30) for n in range(1, 8)
 )
+LONG_TURNS: Final = tuple(
+    AgentMessage(n, TurnId.of((n + 2) // 3), MessageRole.USER, f"{n % 10}" * 30)
+    for n in range(1, 11)
+)
 SUMMARY: Final = HistorySummary(4, "s" * 30, USED)
 
 
@@ -86,6 +90,12 @@ def compact(through: int) -> StepDecision:
 
 CALLS_WITH_ALL: Final = CallModel(TURN, MESSAGES, None, ())
 SAID: Final = TakenSteering(1, AgentUserMessage("u" * 30))
+# With these two bytes the input is one byte short of one token more.
+BROKEN: Final = Failed(call("a"), "x" * 3000)
+NEARLY: Final[dict[str, object]] = {
+    "steering": (TakenSteering(1, AgentUserMessage("u" * 2)),),
+    "tool_calls": (BROKEN,),
+}
 BOUNDARIES = tuple(
     Reacts(f"call_the_model__{claim}", step, turn(options, **changes), Entered(), then)
     for claim, step, options, changes, then in (
@@ -99,6 +109,9 @@ BOUNDARIES = tuple(
         ("counts_what_is_reserved", RUN, within(79, reserved_input_tokens=10), {}, compact(6)),
         ("counts_the_run_state", RUN, within(79), {"run_state": "r" * 30}, compact(6)),
         ("counts_what_the_user_said_meanwhile", RUN, within(79), {"steering": (SAID,)}, compact(6)),
+        ("counts_nothing_that_is_absent", RUN, within(70), NEARLY, evolve(CALLS_WITH_ALL, tool_calls=(BROKEN,))),
+        ("summarises_through_the_last_message_of_a_turn", RUN, within(69),
+         {"messages": LONG_TURNS, "state": evolve(STATE, message_count=10)}, compact(9)),
         ("counts_the_summary", RUN, within(39), {"summary": SUMMARY}, compact(6)),
     )
 )  # fmt: skip
@@ -121,6 +134,8 @@ FAILED_BEFORE = Reacts(
 FIRST: Final = Succeeded(call("a"), "x" * 3000)
 SECOND: Final = Succeeded(call("b", order=1), "x" * 3000)
 SMALL: Final = Succeeded(call("c", order=2), "x" * 2048)
+ONE_BYTE_OVER: Final = Succeeded(call("c", order=2), "x" * 2049)
+ODD: Final = Succeeded(call("a"), "x" * 3001)
 ERROR: Final = Failed(call("d", order=3), "x" * 3000)
 LATER: Final = Succeeded(call("e", order=4, model_call=2), "xxx")
 TOO_MUCH: Final = StepDecision(
@@ -152,6 +167,11 @@ RESULTS = tuple(
         ("shortens_the_oldest_result_first", 2069, (FIRST, SECOND), None, shortens("a", of=(FIRST, SECOND))),
         ("shortens_as_many_as_it_must", 1700, (FIRST, SECOND), None, shortens("a", "b", of=(FIRST, SECOND))),
         ("shortens_none_that_is_short", 1069 + 682, (SMALL, SECOND), None, shortens("b", of=(SMALL, SECOND))),
+        ("shortens_what_is_one_byte_too_long", 70 + 1682, (ONE_BYTE_OVER, SECOND), None,
+         shortens("c", "b", of=(ONE_BYTE_OVER, SECOND))),
+        ("goes_on_while_one_byte_is_too_much", 70 + 2000 - 318, (ODD, SECOND), None,
+         shortens("a", "b", of=(ODD, SECOND))),
+        ("fails_a_turn_that_is_one_byte_too_large", 70 + 1000 - 318, (ODD,), None, TOO_MUCH),
         ("shortens_none_that_is_no_result", 1069, (ERROR, SECOND), None, shortens("b", of=(ERROR, SECOND))),
         ("counts_earlier_results_only_in_the_run_state", 81, (FIRST, LATER), "r" * 30,
          shortens(run_state="r" * 30, of=(FIRST, LATER))),
@@ -276,13 +296,13 @@ def test_compaction(case: Case) -> None:
 
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_store_summary__refuses_a_blank_one(text: str) -> None:
-    with pytest.raises(ContractBroken, match="the runner made a blank summary"):
+    with pytest.raises(ContractBroken, match=r"^the runner made a blank summary$"):
         react(COMPACT, compaction(within(100)), HistorySummarized(text), NOW)
 
 
 @pytest.mark.parametrize("on", [Entered(), HistorySummarized("short")], ids=["before", "after"])
 def test_compaction__refuses_to_work_without_a_policy(on: Occurrence) -> None:
-    with pytest.raises(ContractBroken, match="this Worker's options have no compaction policy"):
+    with pytest.raises(ContractBroken, match=r"this Worker's options have no compaction policy$"):
         react(COMPACT, compaction(AgentSessionOptions()), on, NOW)
 
 

@@ -150,7 +150,15 @@ ENDS = tuple(
     )
 )  # fmt: skip
 
-CASES: tuple[Case, ...] = (*WITHOUT_TOOLS, *BY_A_RULE, *ASKS, *ENDS)
+NO_ERROR = Reacts(
+    "finish_failed_turn__stores_an_empty_error_when_it_is_told_none",
+    STEP,
+    unfinished(),
+    UnfinishedTurnBuilt(None, None),
+    failed(""),
+)
+
+CASES: tuple[Case, ...] = (NO_ERROR, *WITHOUT_TOOLS, *BY_A_RULE, *ASKS, *ENDS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=claim_of)
@@ -172,5 +180,7 @@ def test_finish_turn__refuses_items_that_cannot_be_stored(
 ) -> None:
     unstorable = (FrameworkMessage(MessageRole.TOOL, "\ud800"),)
 
-    with pytest.raises(ContractBroken, match="a message of the role tool holds text that UTF-8"):
+    with pytest.raises(
+        ContractBroken, match="a message of the role tool holds text that UTF-8 cannot"
+    ):
         react(step, unfinished(run_state="state"), UnfinishedTurnBuilt(unstorable, "lost"), NOW)

@@ -344,14 +344,20 @@ def test_fan_out_tool_calls__refuses_what_breaks_the_runner_contract(
         react(RUN, given, asked, NOW)
 
 
-def test_fan_out_tool_calls__lets_100_questions_wait_that_show_24_kibibytes_together() -> None:
+@pytest.mark.parametrize(
+    ("questions", "shown_bytes"), [(100, 245), (25, 983), (24, 1024), (1, 1024)]
+)
+def test_fan_out_tool_calls__shows_24_kibibytes_of_all_questions_and_1_of_each(
+    questions: int, shown_bytes: int
+) -> None:
     asked = tuple(
-        call(f"c{n}", order=n, arguments="x" * 1000, requires_approval=True) for n in range(100)
+        call(f"c{n}", order=n, arguments="x" * 2000, requires_approval=True)
+        for n in range(questions)
     )
 
     decision = react(RUN, view(TurnView), requests(*asked), NOW)
 
     assert isinstance(decision, StepDecision)
     listed = [w.interrupts for w in decision.commit.writes if isinstance(w, SetInterrupts)]
-    shown = "x" * (24 * 1024 // 100) + "... [1000 bytes in full]"
-    assert [[i.arguments for i in interrupts] for interrupts in listed] == [[shown] * 100]
+    shown = "x" * shown_bytes + "... [2000 bytes in full]"
+    assert [[i.arguments for i in interrupts] for interrupts in listed] == [[shown] * questions]

@@ -100,6 +100,7 @@ def calls_with(text: str) -> tuple[AgentToolCall, ...]:
 
 MANY: Final = messages(201)
 HALVES: Final = messages(3, "x" * (MAX_READ_BYTES // 4), "y" * (MAX_READ_BYTES // 4))
+ALL_OF_IT: Final = messages(2, "x" * (MAX_READ_BYTES // 2))
 HUGE: Final = messages(2, "x" * (MAX_READ_BYTES + 1))
 SNAPSHOTS = (
     shows("shows_the_session", snapshot()),
@@ -155,6 +156,7 @@ LISTS = tuple(
         ("lists_one_for_a_limit_of_nothing", 0, 0, MESSAGES, page(MESSAGES[0], has_more=True)),
         ("lists_at_most_200", 0, 1000, MANY, page(*MANY[:200], has_more=True)),
         ("lists_at_most_2_mebibytes", 0, 200, HALVES, page(*HALVES[:2], has_more=True)),
+        ("lists_just_2_mebibytes", 0, 200, ALL_OF_IT, page(*ALL_OF_IT)),
         ("lists_one_message_however_large", 0, 200, HUGE, page(HUGE[0], has_more=True)),
     )
 )  # fmt: skip

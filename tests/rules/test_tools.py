@@ -304,7 +304,7 @@ def test_record__refuses_what_happened_to_a_call_without_a_record(step: Step) ->
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        (AwaitingApproval(READ), "a of turn-2 would run before its approval"),
+        (AwaitingApproval(READ), "^a of turn-2 would run before its approval$"),
         (None, "the running turn has no record of its tool call a"),
     ],
     ids=["awaiting approval", "without a record"],
