@@ -8,8 +8,9 @@ from dex_agents_dex import AgentSessionClient
 from dex_agents_dex.cli.desk import answering_at
 from dex_agents_dex.testing import (
     EXECUTE_COMPLETED_EVENT,
+    WAIT_FOR_COMPLETED_EVENT,
     read_step_history,
-    wait_for_agent_snapshot,
+    wait_until,
 )
 from dex_agents_model import AgentSnapshot
 from dex_agents_model.records import TurnCancelled, WaitingForUserMessage
@@ -33,16 +34,18 @@ def _begin(bench: Bench, session_id: str, text: str) -> None:
 
 def _ask_and_lose_the_worker(bench: Bench, session_id: str) -> None:
     """The session waits for a person, and nobody serves it."""
+    address = bench.engine.server_address
+
+    async def waits() -> bool:
+        history = await read_step_history(address, session_id)
+        return ("AwaitToolApproval", WAIT_FOR_COMPLETED_EVENT) in {
+            (entry.step_type, entry.event_type) for entry in history
+        }
 
     async def ask(sessions: AgentSessionClient) -> None:
         worker = await bench.serve()
         await sessions.start_session(session_id, "note this")
-        await wait_for_agent_snapshot(
-            sessions,
-            session_id,
-            lambda snapshot: snapshot.pending_interrupts,
-            description="a question",
-        )
+        await wait_until("the Step that waits for a person", waits)
         worker.kill()
 
     bench.on_sessions(ask)
