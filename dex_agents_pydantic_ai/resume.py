@@ -172,7 +172,7 @@ def _value(call: ToolCallPart, record: FinalCall, beside: ToolContent) -> object
     """Typed results, such as those of a tool search, are JSON that Pydantic AI reads again."""
     if not isinstance(record, Succeeded):
         return describe_tool_call_outcome(record)
-    if call.tool_kind is not None:
+    if call.tool_kind is not None and beside.value is None:
         try:
             return clean_json(json.loads(record.output))
         except ValueError:

@@ -100,7 +100,7 @@ def execution_result(part: ToolReturnPart, beside: Sequence[object]) -> ToolExec
     """
     text = output_text(part)
     found = ToolContent._of_parts([part, *beside])
-    if part.tool_kind is not None or found == ToolContent():
+    if found == ToolContent():
         return ToolExecutionResult(text)
     try:
         return ToolExecutionResult(text, _to_json(part, found))

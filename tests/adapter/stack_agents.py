@@ -13,7 +13,13 @@ from typing import Final, NoReturn
 
 from pydantic_ai import Agent, ModelRetry, RunContext, Tool
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
-from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelRequest,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -41,11 +47,17 @@ async def stream(
     requests = [message for message in messages if isinstance(message, ModelRequest)]
     parts = [part for request in requests for part in request.parts]
     if told := [part for part in parts if isinstance(part, ToolReturnPart)]:
-        yield "\n".join(f"{part.tool_name} {part.outcome}: {part.content}" for part in told)
+        yield "\n".join(f"{part.tool_name} {part.outcome}: {_seen(part)}" for part in told)
         return
     [prompt] = [part.content for part in parts if isinstance(part, UserPromptPart)]
     for index, name in enumerate(str(prompt).split(), start=1):
         yield {index: DeltaToolCall(name=name, json_args="{}", tool_call_id=name)}
+
+
+def _seen(part: ToolReturnPart) -> str:
+    """What a model reads of a result, and which files it sees."""
+    text = part.model_response_str(wrap_if_error=False)
+    return " ".join([text, *(file.identifier for file in part.files)])
 
 
 # --- each effect, and each way in which a tool can end ----------------------------------------
@@ -106,16 +118,30 @@ def _counted(way: Callable[[RunContext[Path]], Awaitable[str]], effect: ToolEffe
     return Tool(tool, name=name, timeout=timeout)
 
 
+PICTURE: Final = BinaryContent(bytes(range(256)) * 2500, media_type="image/png")
+"""As JSON it is larger than what is kept in one entry of a map."""
+
+
+def picture() -> list[object]:
+    return ["a chart", PICTURE]
+
+
 def _effects_flow(state_dir: Path) -> AgentSessionFlow:
     kinds = [(effect, way) for effect in ToolEffect for way in WAYS]
     return pydantic_ai_session_flow(
-        Agent(deps_type=Path, tools=[_counted(way, effect) for effect, way in kinds]),
+        Agent(
+            deps_type=Path,
+            tools=[Tool(picture), *(_counted(way, effect) for effect, way in kinds)],
+        ),
         flow_type=EFFECTS,
         model=FunctionModel(stream_function=stream),
         deps_factory=lambda session_id: state_dir,
         tool_policies={
-            tool_name(effect, way): ToolPolicy(effect, requires_approval=False)
-            for effect, way in kinds
+            picture.__name__: ToolPolicy(ToolEffect.READ),
+            **{
+                tool_name(effect, way): ToolPolicy(effect, requires_approval=False)
+                for effect, way in kinds
+            },
         },
     )
 

@@ -126,6 +126,7 @@ async def lead_a_life(state_dir: Path, provider: SseServer) -> Life:
             asked = await question(shop, session)
             approved = session.endswith("approved")
             assert await shop.resolve_interrupt(session, asked.interrupt_id, approved=approved)
+        answers["picture again"] = (await effects.run_turn("picture", "Again, please.")).answer
         answers |= dict(
             await asyncio.gather(
                 answer(effects, "killed"),
@@ -138,6 +139,7 @@ async def lead_a_life(state_dir: Path, provider: SseServer) -> Life:
 
 async def end_in_every_way(effects: AgentSessionClient) -> dict[str, str | None]:
     tools = [tool_name(effect, way) for effect in ToolEffect for way in ENDINGS]
+    tools.append(stack_agents.picture.__name__)
     await asyncio.gather(*(begin(effects, tool, tool) for tool in tools))
     return dict(await asyncio.gather(*(answer(effects, tool) for tool in tools)))
 
@@ -215,6 +217,14 @@ def test_stream__that_is_killed_in_the_middle_is_asked_for_again_and_stored_once
     assert life.answers["streaming"] == "Hello, you."
     first, second = life.requests
     assert first == second
+
+
+def test_picture__is_seen_by_the_model_and_by_that_of_a_later_turn_on_another_worker(
+    life: Life,
+) -> None:
+    seen = f"picture success: a chart {stack_agents.PICTURE.identifier}"
+
+    assert (life.answers["picture"], life.answers["picture again"]) == (seen, seen)
 
 
 @pytest.mark.parametrize(
