@@ -34,7 +34,7 @@ test: sim  ## run every test
 	@$(BIN)/python -m pytest -n 3 --dist loadscope
 
 sim: $(STAMP)  ## search every interleaving of each session scenario, with one crash or redelivery
-	@$(BIN)/python -m dex_agents_model.simulation
+	@$(BIN)/python -m dex_agents_model.simulation explore --jobs 2
 
 lint: $(STAMP)  ## ruff: rules and format
 	@$(BIN)/ruff check .
@@ -57,7 +57,7 @@ docs-check: $(STAMP)  ## fail when docs/transitions.md differs from the table
 	@$(BIN)/python -m dex_agents_model.docs --check
 
 sim-deep: $(STAMP)  ## the same with two faults in a run; takes long
-	@$(BIN)/python -m dex_agents_model.simulation explore --faults 2
+	@$(BIN)/python -m dex_agents_model.simulation explore --faults 2 --jobs 2
 
 chaos: $(STAMP)  ## kill engines and Workers at random, 500 times
 	@$(BIN)/python -m tests.engine.chaos --kills 500 --seed 1
