@@ -340,7 +340,7 @@ def test_fan_out_tool_calls__refuses_what_breaks_the_runner_contract(
 ) -> None:
     given = view(TurnView, tool_calls=earlier)
 
-    with pytest.raises(ContractBroken, match=re.escape(message)):
+    with pytest.raises(ContractBroken, match=f"{re.escape(message)}$"):
         react(RUN, given, asked, NOW)
 
 
