@@ -25,7 +25,7 @@ from dex_agents_model.interpreter import plan_wait, run_step
 from dex_agents_model.steps import CallTool, ResumeTurn, Step
 from dex_agents_model.table import react
 from dex_agents_model.views import CallView, ResumeView, StepView
-from dex_agents_model.waits import ForToolResults
+from dex_agents_model.waits import ForToolResults, NoWait
 
 from .samples import NOW, TURN, USING_TOOLS, call, call_view, view
 
@@ -41,11 +41,14 @@ class ScriptedPort:
     given: StepView
     outcome: Outcome | Exception = Factory(lambda: ToolReturned("found"))
     log: list[object] = Factory(list)
+    asked_about: list[Step] = Factory(list)
 
     def view(self, step: Step) -> StepView:
+        self.asked_about.append(step)
         return self.given
 
     def occurrence(self, step: Step) -> Occurrence:
+        self.asked_about.append(step)
         return Entered()
 
     def now(self) -> datetime:
@@ -97,6 +100,24 @@ async def test_run_step__refuses_a_second_effect(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(StateCorrupt, match="asked for a second effect"):
         await run_step(STEP, port)
     assert port.log == [ExecuteTool(Runnable(call("a")))]
+
+
+async def test_steps__are_decided_on_what_their_port_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def decides(*given: object) -> object:
+        asked.append(given)
+        return WaitDecision(wait=NoWait()) if len(given) == 3 else StepDecision(next=EndBranch())
+
+    monkeypatch.setattr(dex_agents_model.interpreter, "react", decides)
+    monkeypatch.setattr(dex_agents_model.interpreter, "await_conditions", decides)
+    port = ScriptedPort(GIVEN)
+
+    plan_wait(STEP, port)
+    await run_step(STEP, port)
+
+    assert asked == [(STEP, GIVEN, NOW), (STEP, GIVEN, Entered(), NOW)]
+    assert port.asked_about == [STEP] * 3
 
 
 def test_plan_wait__commits_the_wait_once() -> None:
