@@ -22,8 +22,14 @@ from dex_agents_dex.testing import (
     InvocationLog,
     wait_for_agent_snapshot,
 )
-from dex_agents_model import OUTCOME_UNKNOWN_TOOL_RESULT, AgentInterrupt, ToolEffect
+from dex_agents_model import (
+    OUTCOME_UNKNOWN_TOOL_RESULT,
+    AgentInterrupt,
+    AgentSnapshot,
+    ToolEffect,
+)
 from dex_agents_model.events import TextDelta
+from dex_agents_model.records import WaitingForUserMessage
 
 from . import openai_protocol, stack_agents
 from .sse_server import Json, SseServer, held, sse_server
@@ -48,15 +54,22 @@ class Life:
         return len(self.invocations.read(name=tool))
 
 
-async def answer(sessions: AgentSessionClient, session_id: str) -> tuple[str, str | None]:
-    return session_id, (await sessions.wait_for_turn(session_id, "turn-1")).answer
+async def answer(sessions: AgentSessionClient, session_id: str, turns: int = 1) -> str | None:
+    """What the model says at the end of the newest of so many turns."""
 
+    def last_words(snapshot: AgentSnapshot) -> str | None:
+        state = snapshot.state
+        is_over = isinstance(state, WaitingForUserMessage) and state.turn_count == turns
+        return snapshot.messages[-1].text if is_over else None
 
-async def begin(sessions: AgentSessionClient, session_id: str, text: str) -> None:
-    await sessions.start_session(session_id, text)
-    await wait_for_agent_snapshot(
-        sessions, session_id, lambda snapshot: snapshot.state, description="the first turn"
+    return await wait_for_agent_snapshot(
+        sessions, session_id, last_words, description=f"the end of turn {turns}"
     )
+
+
+async def answers_of(sessions: AgentSessionClient, session_ids: list[str]) -> dict[str, str | None]:
+    found = await asyncio.gather(*(answer(sessions, session_id) for session_id in session_ids))
+    return dict(zip(session_ids, found, strict=True))
 
 
 async def question(sessions: AgentSessionClient, session_id: str) -> AgentInterrupt:
@@ -106,9 +119,9 @@ async def lead_a_life(state_dir: Path, provider: SseServer) -> Life:
         gates = [FileGate(state_dir, tool) for tool in held_tools]
         waiting = [f"{tool}-{word}" for tool in CHANGED_TOOLS for word in ("approved", "rejected")]
         await asyncio.gather(
-            begin(effects, "killed", " ".join(held_tools)),
-            begin(remote, "streaming", "Say hello."),
-            *(begin(shop, session, session.partition("-")[0]) for session in waiting),
+            effects.start_session("killed", " ".join(held_tools)),
+            remote.start_session("streaming", "Say hello."),
+            *(shop.start_session(session, session.partition("-")[0]) for session in waiting),
         )
         await asyncio.gather(
             first_words(remote, "streaming"),
@@ -126,22 +139,19 @@ async def lead_a_life(state_dir: Path, provider: SseServer) -> Life:
             asked = await question(shop, session)
             approved = session.endswith("approved")
             assert await shop.resolve_interrupt(session, asked.interrupt_id, approved=approved)
-        answers["picture again"] = (await effects.run_turn("picture", "Again, please.")).answer
-        answers |= dict(
-            await asyncio.gather(
-                answer(effects, "killed"),
-                answer(remote, "streaming"),
-                *(answer(shop, session) for session in waiting),
-            )
-        )
+        await effects.send_user_message("picture", "Again, please.")
+        answers["picture again"] = await answer(effects, "picture", turns=2)
+        answers |= await answers_of(effects, ["killed"])
+        answers |= await answers_of(remote, ["streaming"])
+        answers |= await answers_of(shop, waiting)
     return Life(answers, InvocationLog(state_dir / "invocations"), provider.requests)
 
 
 async def end_in_every_way(effects: AgentSessionClient) -> dict[str, str | None]:
     tools = [tool_name(effect, way) for effect in ToolEffect for way in ENDINGS]
     tools.append(stack_agents.picture.__name__)
-    await asyncio.gather(*(begin(effects, tool, tool) for tool in tools))
-    return dict(await asyncio.gather(*(answer(effects, tool) for tool in tools)))
+    await asyncio.gather(*(effects.start_session(tool, tool) for tool in tools))
+    return await answers_of(effects, tools)
 
 
 SAID = {
