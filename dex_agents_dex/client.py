@@ -106,16 +106,9 @@ class AgentSessionClient(SessionCalls):
             raise TurnNotFound(
                 f"session {session_id!r} has begun {begun} turns; there is no {turn}"
             )
-        token, end = snapshot.event_token, _end_in(snapshot, turn)
-        while end is None:
-            read = await self.read_agent_event(session_id, token, timeout=_LONG_POLL)
-            if read is None:  # events may be lost; the session's state never is
-                end = _end_in(await self.get_agent_snapshot(session_id), turn)
-            else:
-                token, end = read.resume_token, _end_told_by(read.event, turn)
-        messages = (await self.get_agent_snapshot(session_id)).messages
-        own = tuple(message for message in messages if message.turn_id == turn)
-        return TurnOutcome(turn_id=turn, end=end, messages=own)
+        return await self._await_end(
+            session_id, turn, snapshot.event_token, _end_in(snapshot, turn)
+        )
 
     async def run_turn(self, session_id: str, text: str) -> TurnOutcome:
         """Send a message, and wait until the turn that it begins has ended.
@@ -137,7 +130,20 @@ class AgentSessionClient(SessionCalls):
                 turn = next((m.turn_id for m in messages if m.message_id == message_id), None)
             else:
                 token, turn = read.resume_token, _turn_begun_by(read.event, message_id)
-        return await self.wait_for_turn(session_id, turn)
+        return await self._await_end(session_id, turn, token, None)
+
+    async def _await_end(
+        self, session_id: str, turn: TurnId, token: str, end: TurnEnd | None
+    ) -> TurnOutcome:
+        while end is None:
+            read = await self.read_agent_event(session_id, token, timeout=_LONG_POLL)
+            if read is None:  # events may be lost; the session's state never is
+                end = _end_in(await self.get_agent_snapshot(session_id), turn)
+            else:
+                token, end = read.resume_token, _end_told_by(read.event, turn)
+        messages = (await self.get_agent_snapshot(session_id)).messages
+        own = tuple(message for message in messages if message.turn_id == turn)
+        return TurnOutcome(turn_id=turn, end=end, messages=own)
 
 
 def _turn_begun_by(event: AgentEvent, message_id: str) -> TurnId | None:
@@ -163,9 +169,9 @@ def _end_told_by(event: AgentEvent, turn: TurnId) -> TurnEnd | None:
 
 
 def _end_in(snapshot: AgentSnapshot, turn: TurnId) -> TurnEnd | None:
-    """How ``turn`` ended, as far as the session still knows; None while it runs."""
+    """How ``turn`` ended, as far as the session still knows; None while it runs or is about to."""
     state = snapshot.state
-    if state is None or state.active_turn_id == turn:
+    if state is None or state.active_turn_id == turn or state.turn_count < turn.number:
         return None
     if isinstance(state, WaitingForUserMessage) and state.turn_count == turn.number:
         return state.last_turn

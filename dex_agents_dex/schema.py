@@ -28,6 +28,10 @@ AGENT_USAGE: Final = dex.Attribute("AgentUsage", AgentUsage)
 PENDING_INTERRUPTS: Final = dex.Attribute("PendingInterrupts", INTERRUPTS)
 TAKEN_REQUEST_IDS: Final = dex.Attribute("TakenRequestIds", REQUEST_IDS)
 RUN_STATE_PART_COUNT: Final = dex.Attribute("FrameworkRunStatePartCount", int)
+# For operators who search sessions by it; written with whatever changes it, read by nothing here.
+AGENT_STATUS: Final = dex.Attribute(
+    "AgentStatus", str, index=dex.AttributeIndex(dex.IndexType.KEYWORD)
+)
 CANCELLED_TURN: Final = dex.Attribute("CancelledTurn", str)
 TURN_TRACE: Final = dex.Attribute("TurnTrace", TurnTrace)
 
@@ -64,6 +68,7 @@ DEFINITIONS: Final = (
     TAKEN_REQUEST_IDS,
     RUN_STATE_PART_COUNT,
     CANCELLED_TURN,
+    AGENT_STATUS,
     TURN_TRACE,
     AGENT_MESSAGES,
     AGENT_MESSAGE_PARTS,

@@ -36,6 +36,7 @@ from dex_agents_model.steps import StartAgentSession
 from .calling import BRIEF, PATIENT, retrying
 from .flow import AgentSessionFlow
 
+Q = TypeVar("Q")
 R = TypeVar("R")
 
 
@@ -98,12 +99,8 @@ class SessionCalls:
             SessionNotFound: there is no open session of this ID.
             SessionBusy: others kept changing the session for 5 seconds.
         """
-        session = SessionId(session_id)
         request = SendUserMessage(AgentUserMessage(text, message_id or _fresh_id()))
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(self._flow.send_user_message, session, request),
-        )
+        return await self._ask(session_id, self._flow.send_user_message, request)
 
     async def steer_user_message(
         self,
@@ -123,13 +120,9 @@ class SessionCalls:
             SessionNotFound: there is no open session of this ID.
             SessionBusy: others kept changing the session for 5 seconds.
         """
-        session = SessionId(session_id)
         message = AgentUserMessage(text, message_id or _fresh_id())
         request = SteerUserMessage(SteeringMessage(message, rejects_pending_approvals))
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(self._flow.steer_user_message, session, request),
-        )
+        return await self._ask(session_id, self._flow.steer_user_message, request)
 
     async def list_queued_messages(self, session_id: str) -> QueuedMessagesPage:
         """The messages that wait for their turn, oldest first, at most 2 MiB.
@@ -137,13 +130,7 @@ class SessionCalls:
         Raises:
             SessionNotFound: there is no session of this ID.
         """
-        session = SessionId(session_id)
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(
-                self._flow.list_queued_messages, session, ListQueuedMessages()
-            ),
-        )
+        return await self._ask(session_id, self._flow.list_queued_messages, ListQueuedMessages())
 
     async def withdraw_user_message(self, session_id: str, message_id: str) -> bool:
         """Take a queued message back; False once it was taken, or when there is none of this ID.
@@ -151,13 +138,9 @@ class SessionCalls:
         Raises:
             SessionNotFound: there is no open session of this ID.
         """
-        session = SessionId(session_id)
         request = WithdrawUserMessage(message_id)
         try:
-            return await self._call(
-                session,
-                lambda: self._client.invoke_rpc(self._flow.withdraw_user_message, session, request),
-            )
+            return await self._ask(session_id, self._flow.withdraw_user_message, request)
         except dex.ChannelMessageNotFoundError:
             return False  # a turn took it in the same moment
 
@@ -176,11 +159,7 @@ class SessionCalls:
         if turn is None:
             return False
         request = CancelTurn(turn)
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(self._flow.cancel_turn, session, request),
-            within=PATIENT,
-        )
+        return await self._ask(session_id, self._flow.cancel_turn, request, within=PATIENT)
 
     async def resolve_interrupt(
         self,
@@ -205,7 +184,6 @@ class SessionCalls:
             SessionNotFound: there is no open session of this ID.
             SessionBusy: others kept changing the session for 5 seconds.
         """
-        session = SessionId(session_id)
         request = ResolveInterrupt(
             interrupt_id=InterruptId(interrupt_id),
             approved=approved,
@@ -216,10 +194,7 @@ class SessionCalls:
             reason=reason,
             request_id=_fresh_id(),
         )
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(self._flow.resolve_interrupt, session, request),
-        )
+        return await self._ask(session_id, self._flow.resolve_interrupt, request)
 
     async def get_agent_snapshot(self, session_id: str) -> AgentSnapshot:
         """All that a user interface shows of a session, also of a closed one.
@@ -229,12 +204,7 @@ class SessionCalls:
         """
         session = SessionId(session_id)
         token = await self._latest_event_token(session)  # read first: what comes later is behind it
-        snapshot = await self._call(
-            session,
-            lambda: self._client.invoke_rpc(
-                self._flow.get_agent_snapshot, session, GetAgentSnapshot()
-            ),
-        )
+        snapshot = await self._ask(session_id, self._flow.get_agent_snapshot, GetAgentSnapshot())
         return evolve(snapshot, event_token=token)
 
     async def list_agent_messages(
@@ -245,12 +215,8 @@ class SessionCalls:
         Raises:
             SessionNotFound: there is no session of this ID.
         """
-        session = SessionId(session_id)
         request = ListAgentMessages(after_sequence, limit)
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(self._flow.list_agent_messages, session, request),
-        )
+        return await self._ask(session_id, self._flow.list_agent_messages, request)
 
     async def list_approvals(self, session_id: str, *, after: int = 0) -> ApprovalsPage:
         """Who decided what about which tool call, behind the first ``after`` decisions, oldest first.
@@ -258,12 +224,18 @@ class SessionCalls:
         Raises:
             SessionNotFound: there is no session of this ID.
         """
-        session = SessionId(session_id)
         request = ListApprovals(after)
-        return await self._call(
-            session,
-            lambda: self._client.invoke_rpc(self._flow.list_approvals, session, request),
-        )
+        return await self._ask(session_id, self._flow.list_approvals, request)
+
+    async def close_session(self, session_id: str, *, reason: str = "") -> None:
+        """End a session for good: what runs is stopped, what is stored stays readable.
+
+        Raises:
+            SessionNotFound: there is no open session of this ID.
+        """
+        session = SessionId(session_id)
+        options = dex.StopFlowOptions(reason=reason or None)
+        await self._call(session, lambda: self._client.stop_flow(session, options))
 
     async def read_agent_event(
         self, session_id: str, resume_token: str = "", *, timeout: timedelta | None = None
@@ -296,6 +268,19 @@ class SessionCalls:
         refusal = self._flow.options.user_message_refusal(text)
         if refusal is not None:
             raise ValueError(refusal)
+
+    async def _ask(
+        self,
+        session_id: str,
+        rpc: Callable[[dex.Context, Q], dex.RPCResult[R]],
+        request: Q,
+        *,
+        within: timedelta = BRIEF,
+    ) -> R:
+        session = SessionId(session_id)
+        return await self._call(
+            session, lambda: self._client.invoke_rpc(rpc, session, request), within=within
+        )
 
     async def _call(
         self, session: SessionId, call: Callable[[], Awaitable[R]], *, within: timedelta = BRIEF

@@ -43,13 +43,14 @@ from dex_agents_model.layout import (
     run_state_keys,
 )
 from dex_agents_model.performing import user_message
-from dex_agents_model.records import AgentMessage
+from dex_agents_model.records import AgentInterrupt, AgentMessage, AgentState, shown_status
 from dex_agents_model.runner import AgentFrameworkRunner
 
 from .schema import (
     AGENT_MESSAGE_PARTS,
     AGENT_MESSAGES,
     AGENT_STATE,
+    AGENT_STATUS,
     AGENT_TOOL_CALL_PARTS,
     AGENT_TOOL_CALLS,
     AGENT_USAGE,
@@ -86,10 +87,12 @@ class SessionWriter:
         match write:
             case SetState(state):
                 AGENT_STATE.set(context, state)
+                self._show_status()
             case SetUsage(usage):
                 AGENT_USAGE.set(context, usage)
             case SetInterrupts(interrupts):
                 PENDING_INTERRUPTS.set(context, interrupts)
+                self._show_status()
             case SetTakenRequestIds(request_ids):
                 TAKEN_REQUEST_IDS.set(context, request_ids)
             case PutToolCall(record):
@@ -140,6 +143,12 @@ class SessionWriter:
                 INTERRUPT_RESOLUTIONS.publish(self.context, resolution.interrupt_id, resolution)
             case _:
                 assert_never(publish)
+
+    def _show_status(self) -> None:
+        state: AgentState | None = AGENT_STATE.get(self.context)
+        interrupts: tuple[AgentInterrupt, ...] | None = PENDING_INTERRUPTS.get(self.context)
+        if state is not None:
+            AGENT_STATUS.set(self.context, shown_status(state, interrupts or ()).value)
 
     def _put_tool_call(self, record: AgentToolCall) -> None:
         laid = lay_tool_call(record)

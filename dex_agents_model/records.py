@@ -28,6 +28,7 @@ class AgentStatus(StrEnum):
     WAITING_FOR_USER_MESSAGE = "waiting_for_user_message"
     RUNNING_MODEL = "running_model"
     RUNNING_TOOLS = "running_tools"
+    WAITING_FOR_APPROVAL = "waiting_for_approval"
 
 
 # --- usage and messages --------------------------------------------------------------------
@@ -297,3 +298,10 @@ class RunningTools(_RunningTurn):
 
 
 AgentState: TypeAlias = WaitingForUserMessage | RunningModel | RunningTools
+
+
+def shown_status(state: AgentState, interrupts: tuple[AgentInterrupt, ...]) -> AgentStatus:
+    """What an operator is shown of a session: tools that run while a person is asked wait for that person."""
+    if interrupts and isinstance(state, RunningTools):
+        return AgentStatus.WAITING_FOR_APPROVAL
+    return state.status

@@ -45,8 +45,7 @@ from .words import (
 
 _PAGE: Final = 100
 _CLOSED: Final = "closed"
-_FOR_APPROVAL: Final = "waiting_for_approval"
-_STATUSES: Final = (*(status.value for status in AgentStatus), _FOR_APPROVAL, _CLOSED)
+_STATUSES: Final = (*(status.value for status in AgentStatus), _CLOSED)
 
 
 @frozen
@@ -60,7 +59,9 @@ class _Listed:
         if self.found.closed_at is not None:
             return {_CLOSED}
         state = self.snapshot.state
-        asked = {_FOR_APPROVAL} if self.snapshot.pending_interrupts else set()
+        asked = (
+            {AgentStatus.WAITING_FOR_APPROVAL.value} if self.snapshot.pending_interrupts else set()
+        )
         return asked | ({state.status.value} if state is not None else set())
 
 

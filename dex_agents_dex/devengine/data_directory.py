@@ -75,9 +75,11 @@ class DataDirectory:
         self.path.chmod(_PRIVATE)
 
     def _published(self) -> _Published | None:
-        with suppress(FileNotFoundError, ValueError):
-            published: _Published = json.loads((self.path / _ADDRESS).read_text())
-            return published
+        with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+            data = json.loads((self.path / _ADDRESS).read_text())
+            return _Published(
+                address=data["address"], pid=data["pid"], is_listening=data["is_listening"]
+            )
         return None
 
     def _can_lock(self, name: str) -> bool:
