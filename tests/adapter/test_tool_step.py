@@ -578,7 +578,8 @@ async def test_tool_step__times_out_a_sync_tool_that_goes_on_running() -> None:
         return "late"
 
     with pytest.raises(ToolStepFailed, match="Timed out"):
-        await run(agent_with(tool, timeout=SHORT), "tool")
+        # Long enough for its thread to begin on a busy machine: one that never began would not go on.
+        await run(agent_with(tool, timeout=1.0), "tool")
     assert not finished.is_set()
     released.set()
     assert await asyncio.to_thread(finished.wait, LONG)
