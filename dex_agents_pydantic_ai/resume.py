@@ -172,9 +172,9 @@ def _value(call: ToolCallPart, record: FinalCall, beside: ToolContent) -> object
     """Typed results, such as those of a tool search, are JSON that Pydantic AI reads again."""
     if not isinstance(record, Succeeded):
         return describe_tool_call_outcome(record)
-    if call.tool_kind is not None and beside.value is None:
+    if call.tool_kind is not None:
         try:
             return clean_json(json.loads(record.output))
         except ValueError:
-            pass  # cut to the session's limit: it is shown as text
+            pass  # cut to the session's limit, or with files: it is shown as any other
     return full_value(record, beside)

@@ -13,6 +13,7 @@ from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability, ReinjectSystemPrompt
 from pydantic_ai.messages import (
     BinaryContent,
+    ImageUrl,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -148,6 +149,7 @@ def test_to_stored__keeps_the_message_as_the_type_adapter_writes_it_without_null
                 )
             ]
         ),
+        ModelRequest([ToolReturnPart("f", ImageUrl("https://example.com/7"), "a", timestamp=NOON)]),
         ModelResponse([ToolCallPart("f", {"x": None}, "a")], timestamp=NOON),
         ModelResponse([ToolCallPart("f", None, "a")], timestamp=NOON),
         ModelResponse([ThinkingPart("hm", signature="s")], timestamp=NOON, metadata={"k": None}),

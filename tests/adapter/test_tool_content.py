@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.messages import (
     AudioUrl,
@@ -45,7 +45,7 @@ PDF = DocumentUrl("https://example.com/order.pdf")
 class Chart(BaseModel):
     """What a tool returns beside a picture."""
 
-    title: str
+    title: str = Field(serialization_alias="headline")
 
 
 def agent_returning(value: object) -> Agent[None, str]:
@@ -128,10 +128,10 @@ async def test_files__keep_their_place_among_data() -> None:
     _, received, record = await resumed([Chart(title="Sales"), PNG, "and", PDF])
 
     assert record.output == (
-        '[{"title":"Sales"},"and"]\n'
+        '[{"headline":"Sales"},"and"]\n'
         "[image/png, 256 bytes]\n[document-url https://example.com/order.pdf]"
     )
-    assert result_parts(received[1]) == [([{"title": "Sales"}, PNG, "and", PDF], None)]
+    assert result_parts(received[1]) == [([{"headline": "Sales"}, PNG, "and", PDF], None)]
 
 
 async def test_words_and_metadata__stand_beside_the_result() -> None:
