@@ -1,9 +1,8 @@
-"""The engine dies at a commit and is started again: nothing is lost, nothing happens twice."""
+"""The engine is killed and started again: nothing is lost, nothing happens twice."""
 
 import asyncio
-import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import signal
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,134 +11,73 @@ import pytest
 from dex import DexServiceError
 from grpc import StatusCode
 
-from dex_agents_dex.devengine import DevEngine
-from dex_agents_dex.devengine.store import Store
 from tests.engine.crash_session import REPEATABLE, CrashSession, Effects, drive, is_right
-from tests.engine.rig import EngineRig, Rig, free_port, rig, rig_at
+from tests.engine.doomed_engine import Doom, Moment, engine_process
+from tests.engine.rig import Rig, rig_at
 
-BACKOFF = timedelta(seconds=1)
-
-
-class _PowerCut(BaseException):
-    """Stands for the end of the process, inside the store's thread."""
+KILLED_AT_ONCE = 8
 
 
-def _cut_at(monkeypatch: pytest.MonkeyPatch, number: int, *, is_written: bool) -> None:
-    """Let the store end at its commit `number`, just before it or just after it."""
-    commit, seen = Store._commit, 0
-
-    def counted(self: Store, writes: Sequence[Any]) -> None:
-        nonlocal seen
-        seen += bool(writes)
-        if seen < number or not writes:
-            commit(self, writes)
-        elif is_written:
-            monkeypatch.setattr(Store, "_release", lambda *_: None)
-            commit(self, writes)
-            raise _PowerCut
-        else:
-            raise _PowerCut
-
-    monkeypatch.setattr(Store, "_commit", counted)
-
-
-async def _live(data_dir: Path, tmp_path: Path, flow: CrashSession) -> list[tuple[str, Any]] | None:
-    """One life of the engine: the session's outputs, or None if the engine died first."""
-    async with (
-        DevEngine(data_dir) as engine,
-        rig(engine, tmp_path, flow, has_worker=False) as made,
-    ):
-        session = asyncio.create_task(_work(made, flow))
-        death = asyncio.create_task(engine.failed())
-        await asyncio.wait({session, death}, return_when=asyncio.FIRST_COMPLETED)
-        is_dead = death.done()
-        for task in (session, death):
-            task.cancel()
-        await engine.stop()
-        await asyncio.wait({session, death})
-        assert isinstance(death.exception(), _PowerCut) if is_dead else death.cancelled()
-        return None if is_dead else session.result()
-
-
-async def _work(made: EngineRig, flow: CrashSession) -> list[tuple[str, Any]]:
-    async with made.worker(stop_drain_timeout=timedelta(seconds=1)):
-        driving = asyncio.create_task(drive(made, flow))
-        try:
-            while not driving.done():
-                await asyncio.wait({driving}, timeout=0.05)
-                made.engine.skip_time(BACKOFF)
-            return driving.result()
-        finally:
-            driving.cancel()
-            await asyncio.wait({driving})
-
-
-@pytest.mark.parametrize("is_written", [False, True], ids=["before", "after"])
-async def test_crash__at_every_commit_leaves_a_session_that_ends_right(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_sigkill__at_every_commit_leaves_a_session_that_ends_right(
+    tmp_path: Path, moment: Moment
 ) -> None:
-    """The commits are enumerated: the first number at which the session ends is one too many."""
-    number, has_ended = 0, False
-    while not has_ended:
-        number += 1
-        effects, data_dir = Effects(), tmp_path / str(number)
-        flow = CrashSession(effects)
-        with monkeypatch.context() as cut:
-            _cut_at(cut, number, is_written=is_written)
-            outputs = await _live(data_dir, tmp_path, flow)
-        has_ended = outputs is not None
-        if outputs is None:
-            outputs = await _live(data_dir, tmp_path, flow)
-        assert outputs is not None
-        assert is_right(outputs, effects), f"commit {number}: {outputs}, {effects}"
+    """Client and Worker live on. Several commits at a time, until a session ended before the commit
+    that its engine was to die at."""
+    number, killed = 0, KILLED_AT_ONCE
+    while killed == KILLED_AT_ONCE:
+        dooms = [Doom(number + each, moment) for each in range(1, KILLED_AT_ONCE + 1)]
+        lives = await asyncio.gather(*(_kill_and_restart(tmp_path, doom) for doom in dooms))
+        assert [fault for _, fault in lives if fault] == []
+        killed = sum(was_killed for was_killed, _ in lives)
+        number += killed
     assert number > len(["start", "send", "plan", "left", "right", "join"])
 
 
-@asynccontextmanager
-async def _engine_command(data_dir: Path, port: int) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The engine in a process of its own, ready; it is killed at the end."""
-    command = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "dex_agents_dex.devengine"),
-        *("--port", str(port), "--data-dir", str(data_dir)),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert command.stdout is not None
-    try:
-        assert (await command.stdout.readline()).startswith(b"dev engine ready")
-        yield command
-    finally:
-        if command.returncode is None:
-            command.kill()
-        await command.wait()
+async def _kill_and_restart(tmp_path: Path, doom: Doom) -> tuple[bool, str]:
+    """Whether the engine was killed before the session ended, and what went wrong, if anything."""
+    effects, scratch = Effects(), tmp_path / f"{doom.number}-{doom.moment}"
+    flow = CrashSession(effects)
+    async with AsyncExitStack() as stack:
+        async with engine_process(scratch / "data", doom=doom) as first:
+            made = await _with_worker(stack, first.port, scratch, flow)
+            session = asyncio.create_task(_repeat_until_served(made, flow))
+            await asyncio.wait({session, first.end}, return_when=asyncio.FIRST_COMPLETED)
+            was_killed = first.end.done()
+        assert first.end.result() == -signal.SIGKILL
+        await stack.enter_async_context(engine_process(scratch / "data", port=first.port))
+        outputs = await session
+    fault = "" if is_right(outputs, effects) else f"{doom}: {outputs}, {effects.runs}"
+    return was_killed, fault
 
 
-@pytest.mark.parametrize("moment", ["while it waits", "while a tool runs"])
-async def test_sigkill__of_the_engine_lets_worker_and_session_go_on(
-    tmp_path: Path, moment: str
-) -> None:
+async def test_sigkill__while_a_tool_runs_lets_worker_and_session_go_on(tmp_path: Path) -> None:
     reached, restarted = asyncio.Event(), asyncio.Event()
 
     async def stand_still() -> None:
         reached.set()
         await restarted.wait()
 
-    effects = Effects(before_tool=stand_still if moment == "while a tool runs" else None)
+    effects = Effects(before_tool=stand_still)
     flow = CrashSession(effects)
-    port = free_port()
     async with AsyncExitStack() as stack:
-        async with _engine_command(tmp_path / "data", port) as first:
-            made = await stack.enter_async_context(rig_at(f"127.0.0.1:{port}", tmp_path, flow))
-            await stack.enter_async_context(made.worker(stop_drain_timeout=timedelta(seconds=5)))
+        async with engine_process(tmp_path / "data") as first:
+            made = await _with_worker(stack, first.port, tmp_path, flow)
             await made.client.start_flow(flow, "s", "", REPEATABLE)
-            if moment == "while a tool runs":
-                await made.rpc(flow.send, "s", "hello")
-                await reached.wait()
-            first.kill()
-            await first.wait()
-        await stack.enter_async_context(_engine_command(tmp_path / "data", port))
+            await made.rpc(flow.send, "s", "hello")
+            await reached.wait()
+        await stack.enter_async_context(engine_process(tmp_path / "data", port=first.port))
         restarted.set()
         outputs = await _repeat_until_served(made, flow)
     assert is_right(outputs, effects)
+
+
+async def _with_worker(
+    stack: AsyncExitStack, port: int, cache_dir: Path, flow: CrashSession
+) -> Rig:
+    made = await stack.enter_async_context(rig_at(f"127.0.0.1:{port}", cache_dir, flow))
+    await stack.enter_async_context(made.worker(stop_drain_timeout=timedelta(seconds=5)))
+    return made
 
 
 async def _repeat_until_served(made: Rig, flow: CrashSession) -> list[tuple[str, Any]]:

@@ -88,26 +88,26 @@ async def test_attributes__a_null_deletes_the_key(on_engine: OnEngine) -> None:
 
 async def test_channels__pending_messages_load_and_are_deleted_by_id(on_engine: OnEngine) -> None:
     inbox, replies = Channel("Inbox", str), ChannelMap("Replies", str)
-    options = StepOptions(
-        execute_load_channels=(inbox,),
+    # One Channel a method: SDK 1.23 copies the values of several in the order of a protobuf map,
+    # which in one process of many differs between a map and its copy, and values change places.
+    of_inbox = StepOptions(execute_load_channels=(inbox,))
+    of_replies = StepOptions(
         execute_load_channel_map_instances=(replies.load_messages("x y"),),
     )
 
-    async def read(context: AsyncContext, given: str) -> StepDecision:
-        return graceful_complete(
-            [
-                str(inbox.size(context)),
-                *(message.value for message in inbox.pending_messages(context)),
-                *(message.value for message in replies.pending_messages(context, "x y")),
-                *replies.get_all_instance_keys(context),
-            ]
-        )
+    async def read_replies(context: AsyncContext, found: str) -> StepDecision:
+        messages = (message.value for message in replies.pending_messages(context, "x y"))
+        return graceful_complete([found, *messages, *replies.get_all_instance_keys(context)])
+
+    async def read_inbox(context: AsyncContext, given: str) -> StepDecision:
+        messages = (message.value for message in inbox.pending_messages(context))
+        return go_to(type(reading_replies), " ".join([str(inbox.size(context)), *messages]))
 
     async def delete(context: AsyncContext, given: str) -> StepDecision:
         second = inbox.pending_messages(context)[1]
         inbox.delete(context, second.message_id)
         inbox.publish(context, "d")
-        return go_to(type(reading), "")
+        return go_to(type(reading_inbox), "")
 
     async def publish(context: AsyncContext, given: str) -> StepDecision:
         for text in "abc":
@@ -116,13 +116,15 @@ async def test_channels__pending_messages_load_and_are_deleted_by_id(on_engine: 
         replies.publish(context, "z", "s")
         return go_to(type(deleting), "")
 
-    reading = step("Reading", read, options=options)
-    deleting = step("Deleting", delete, options=options)
-    flow = Scenario(step("Publish", publish), deleting, reading, schema=(inbox, replies))
+    reading_replies = step("ReadingReplies", read_replies, options=of_replies)
+    reading_inbox = step("ReadingInbox", read_inbox, options=of_inbox)
+    deleting = step("Deleting", delete, options=of_inbox)
+    steps = (step("Publish", publish), deleting, reading_inbox, reading_replies)
+    flow = Scenario(*steps, schema=(inbox, replies))
     async with on_engine(flow) as rig:
         await rig.client.start_flow(flow, "f", "")
         assert await rig.outputs("f", list[str]) == [
-            ("Reading-1", ["3", "a", "c", "d", "r", "x y", "z"])
+            ("ReadingReplies-1", ["3 a c d", "r", "x y", "z"])
         ]
 
 
