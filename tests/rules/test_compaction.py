@@ -104,6 +104,8 @@ BOUNDARIES = tuple(
         ("compacts_every_earlier_turn_above_the_trigger", RUN, within(138, trigger_ratio=0.5), {}, compact(6)),
         ("keeps_the_newest_turns_that_are_to_be_kept", RUN, within(69, keep_recent_tokens=20), {}, compact(4)),
         ("keeps_no_turn_that_is_too_large_to_keep", RUN, within(69, keep_recent_tokens=19), {}, compact(6)),
+        ("keeps_no_turn_that_is_one_byte_too_large", RUN, within(69, keep_recent_tokens=20),
+         {"messages": (*MESSAGES[:5], evolve(MESSAGES[5], framework_item="6" * 31), MESSAGES[6])}, compact(6)),
         ("keeps_more_turns_when_more_are_to_be_kept", RUN, within(69, keep_recent_tokens=59), {}, compact(2)),
         ("counts_what_the_runner_adds", RUN, within(79), {"overhead_tokens": 10}, compact(6)),
         ("counts_what_is_reserved", RUN, within(79, reserved_input_tokens=10), {}, compact(6)),

@@ -101,6 +101,7 @@ def calls_with(text: str) -> tuple[AgentToolCall, ...]:
 MANY: Final = messages(201)
 HALVES: Final = messages(3, "x" * (MAX_READ_BYTES // 4), "y" * (MAX_READ_BYTES // 4))
 ALL_OF_IT: Final = messages(2, "x" * (MAX_READ_BYTES // 2))
+ONE_BYTE_MORE: Final = (ALL_OF_IT[0], evolve(ALL_OF_IT[1], text="y"))
 HUGE: Final = messages(2, "x" * (MAX_READ_BYTES + 1))
 SNAPSHOTS = (
     shows("shows_the_session", snapshot()),
@@ -157,6 +158,7 @@ LISTS = tuple(
         ("lists_at_most_200", 0, 1000, MANY, page(*MANY[:200], has_more=True)),
         ("lists_at_most_2_mebibytes", 0, 200, HALVES, page(*HALVES[:2], has_more=True)),
         ("lists_just_2_mebibytes", 0, 200, ALL_OF_IT, page(*ALL_OF_IT)),
+        ("lists_not_one_byte_more", 0, 200, ONE_BYTE_MORE, page(ONE_BYTE_MORE[0], has_more=True)),
         ("lists_one_message_however_large", 0, 200, HUGE, page(HUGE[0], has_more=True)),
     )
 )  # fmt: skip
@@ -171,6 +173,7 @@ def queue(*listed: AgentUserMessage, has_more: bool = False) -> RpcDecision[Queu
 
 
 MIB: Final = waiting(3, "x" * (MAX_READ_BYTES // 2))
+JUST_TOO_MUCH: Final = (*MIB[:1], AgentUserMessage(MIB[1].text + "x", "message-1"))
 TOO_LONG: Final = waiting(2, "x" * (MAX_READ_BYTES + 1))
 QUEUES = tuple(
     Answers(
@@ -183,6 +186,7 @@ QUEUES = tuple(
         ("lists_an_empty_queue", (), queue()),
         ("lists_the_oldest_first", waiting(3), queue(*waiting(3))),
         ("lists_at_most_2_mebibytes", MIB, queue(*MIB[:2], has_more=True)),
+        ("lists_not_one_byte_more", JUST_TOO_MUCH, queue(JUST_TOO_MUCH[0], has_more=True)),
         ("lists_one_message_however_large", TOO_LONG, queue(TOO_LONG[0], has_more=True)),
     )
 )

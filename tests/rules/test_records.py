@@ -9,8 +9,9 @@ from dex_agents_model.calls import Runnable, Succeeded, ToolCallCompleted
 from dex_agents_model.decision import ToolCallFinished
 from dex_agents_model.effects import ExecuteTool
 from dex_agents_model.events import AgentEvent, AgentEventType, StepMethod, TextDelta
-from dex_agents_model.ids import TurnId
+from dex_agents_model.ids import InterruptId, ToolCallId, TurnId
 from dex_agents_model.records import (
+    AgentInterrupt,
     AgentMessage,
     AgentState,
     AgentStatus,
@@ -22,6 +23,7 @@ from dex_agents_model.records import (
     TurnFailed,
     TurnSucceeded,
     WaitingForUserMessage,
+    shown_status,
 )
 
 from .samples import TURN, call
@@ -60,6 +62,25 @@ def test_step_records__name_what_they_are_about() -> None:
     assert ToolCallFinished(record).message == ToolCallCompleted(TURN, record.tool_call_id)
     assert ExecuteTool(Runnable(call("a"))).turn == TURN
     assert event.type is AgentEventType.TEXT_DELTA
+
+
+@pytest.mark.parametrize(
+    ("state", "is_asked", "shown"),
+    [
+        (WaitingForUserMessage(), False, WAITING),
+        (RunningModel(2, 3, 0), True, AgentStatus.RUNNING_MODEL),
+        (RunningTools(2, 3, 1), False, AgentStatus.RUNNING_TOOLS),
+        (RunningTools(2, 3, 1), True, AgentStatus.WAITING_FOR_APPROVAL),
+    ],
+)
+def test_shown_status__tells_tools_that_wait_for_a_person_from_others(
+    state: AgentState, is_asked: bool, shown: AgentStatus
+) -> None:
+    asked = AgentInterrupt(
+        InterruptId("turn-2.a"), TURN, ToolCallId("a"), "tool_a", "{}", "sha256:0"
+    )
+
+    assert shown_status(state, (asked,) if is_asked else ()) is shown
 
 
 def test_agent_message__counts_from_1() -> None:
