@@ -1,0 +1,12 @@
+"""``python -m tests.conformance.worker``: a Worker for the stories' Flows."""
+
+import os
+from pathlib import Path
+
+from dex_agents_dex.testing import run_agent_worker
+
+from .witnessed import STATE_DIR_VARIABLE, build_flows
+
+if __name__ == "__main__":
+    # Every call that a story holds keeps a slot.
+    run_agent_worker(build_flows(Path(os.environ[STATE_DIR_VARIABLE])), worker_slots=100)
