@@ -1,5 +1,11 @@
 """Agent sessions on Dex: the Flow, the client, the runtime, and a dev engine for one machine."""
 
+import os
+
+# Read by gRPC as it is imported. Below errors its core tells on standard error how connections end.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
+# isort: split
 from dex_agents_model import AgentSessionOptions, ToolEffect, ToolPolicy
 
 from .client import AgentSessionClient, EventsLost, TurnOutcome

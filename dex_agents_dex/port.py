@@ -39,7 +39,7 @@ from dex_agents_model.performing import Invocation, perform
 from dex_agents_model.policy import AgentSessionOptions
 from dex_agents_model.records import AgentInterruptResolution, AgentState
 from dex_agents_model.requests import ClaimToolCall
-from dex_agents_model.runner import AgentFrameworkRunner, SummarizesHistory
+from dex_agents_model.runner import AgentFrameworkRunner, RunnerFailed, SummarizesHistory
 from dex_agents_model.steps import AwaitToolApproval, AwaitUserMessage, ResumeTurn, Step
 from dex_agents_model.table import SPEC_OF
 from dex_agents_model.views import CallView, StepView
@@ -66,10 +66,6 @@ from .turn_trace import Watch, unwatched
 from .writing import SessionWriter
 
 _BEAT: Final = timedelta(seconds=20)
-
-
-class RunnerFailed(RuntimeError):
-    """The runner raised: the attempt fails with the original error's type and text."""
 
 
 class Claims(Protocol):
@@ -165,7 +161,7 @@ class DexStepPort:
         try:
             async with self._beating():
                 return await perform(effect, self._binding.runner, self._invocation(events))
-        except (ClaimRefused, ContractBroken, StateCorrupt, AgentSessionError):
+        except (RunnerFailed, ClaimRefused, ContractBroken, StateCorrupt, AgentSessionError):
             raise
         except asyncio.CancelledError as error:
             if _is_cancelled_from_outside():

@@ -44,10 +44,8 @@ def attributes_of_effect(effect: CallModel | Summarize | ExecuteTool) -> Attribu
 def attributes_of_outcome(outcome: Outcome) -> Attributes:
     """What is known after the call, without any content."""
     match outcome:
-        case TurnCompleted() | ToolCallsRequested():
+        case TurnCompleted() | ToolCallsRequested() | HistorySummarized():
             return {**_usage(outcome.usage), **_metadata(outcome.metadata or ModelCallMetadata())}
-        case HistorySummarized(usage=usage):
-            return _usage(usage)
         case _:
             return {}
 

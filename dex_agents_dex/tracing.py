@@ -26,11 +26,10 @@ from dex_agents_model.effects import (
     ToolRaised,
 )
 from dex_agents_model.interpreter import StepPort
-from dex_agents_model.runner import ToolExecutionError
+from dex_agents_model.runner import RunnerFailed, ToolExecutionError
 from dex_agents_model.steps import CallSingleAttemptTool, CallTool, Step
 from dex_agents_model.views import StepView
 
-from .port import RunnerFailed
 from .span_attributes import (
     REQUEST_MODEL,
     Attributes,

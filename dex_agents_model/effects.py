@@ -83,6 +83,20 @@ Effect: TypeAlias = CallModel | ExecuteTool | Summarize | BuildUnfinishedTurn
 # --- occurrences: what happened ---------------------------------------------------------------
 
 
+@frozen(kw_only=True)
+class ModelCallMetadata:
+    """What the framework knows of a model call beyond its result: for traces, never stored.
+
+    ``provider`` is the value of OpenTelemetry's ``gen_ai.provider.name``. None means unknown.
+    """
+
+    request_model: str | None = None
+    response_model: str | None = None
+    provider: str | None = None
+    response_id: str | None = None
+    finish_reason: str | None = None
+
+
 @frozen
 class Entered:
     """The Step begins, and nothing was awaited."""
@@ -145,20 +159,6 @@ def _calls(calls: Iterable[DeferredToolCall]) -> tuple[DeferredToolCall, ...]:
     return tuple(calls)
 
 
-@frozen(kw_only=True)
-class ModelCallMetadata:
-    """What the framework knows of a model call beyond its result: for traces, never stored.
-
-    ``provider`` is the value of OpenTelemetry's ``gen_ai.provider.name``. None means unknown.
-    """
-
-    request_model: str | None = None
-    response_model: str | None = None
-    provider: str | None = None
-    response_id: str | None = None
-    finish_reason: str | None = None
-
-
 @frozen
 class TurnCompleted:
     """The model gave its final answer.
@@ -207,6 +207,7 @@ class HistorySummarized:
 
     text: str
     usage: AgentUsage = AgentUsage()
+    metadata: ModelCallMetadata | None = None
 
 
 @frozen

@@ -29,6 +29,13 @@ class ToolExecutionError(Exception):
     """Raised by a runner for a failure that the model should see: recorded, and not tried again."""
 
 
+class RunnerFailed(Exception):
+    """Raised by a runner to fail the attempt with this message, which says all that is to be said.
+
+    Any other exception fails it, too; its type then stands before its message.
+    """
+
+
 class AgentEventWriter(Protocol):
     """Tells watchers what happens during one call of the runner, best effort, from any thread.
 

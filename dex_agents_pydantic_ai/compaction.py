@@ -25,7 +25,7 @@ from pydantic_ai.models import KnownModelName, Model
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ExternalToolset, FunctionToolset
 
-from dex_agents_model import HistorySummarized, SummaryRequest
+from dex_agents_model import HistorySummarized, RunnerFailed, SummaryRequest
 from dex_agents_model.text import clean_text, shorten, size_bytes
 
 from . import private
@@ -67,7 +67,7 @@ async def summarize(
     try:
         async with writer.run_stream(_material(request), infer_name=False) as result:
             text = await result.get_output()
-    except RuntimeError:
+    except (RuntimeError, RunnerFailed):  # Pydantic AI's own say what went wrong
         raise
     except Exception as error:
         raise ModelStepFailed(f"the summary failed: {describe(error)}") from error

@@ -1,16 +1,18 @@
 """Why an attempt of a Step failed. A failure that the model should see is a ToolExecutionError of the model package.
 
-Both are RuntimeErrors, as are those in which Pydantic AI says what went wrong: such errors need no words of ours.
+Their messages say all that a person or a model is to read of them.
 """
 
 from __future__ import annotations
 
+from dex_agents_model import RunnerFailed
 
-class ModelStepFailed(RuntimeError):
+
+class ModelStepFailed(RunnerFailed):
     """The model call of this attempt cannot be used; nothing of it is stored."""
 
 
-class ToolStepFailed(RuntimeError):
+class ToolStepFailed(RunnerFailed):
     """The tool was cut off or broke; its work may have happened."""
 
 

@@ -10,6 +10,7 @@ from pydantic_ai.agent import AbstractAgent
 from typing_extensions import Unpack
 
 from dex_agents_dex import AgentSessionFlow
+from dex_agents_dex.turn_trace import StepTracing
 from dex_agents_model import AgentSessionOptions, CompactionPolicy, ToolEffect, ToolPolicy
 
 from .runner import AgentModel, DepsFactory, DepsT, OutputT, PydanticAIRunner
@@ -40,12 +41,14 @@ def pydantic_ai_session_flow(
     model: AgentModel | None = None,
     summary_model: AgentModel | None = None,
     allow_missing_tools: bool = False,
+    tracing: StepTracing | None = None,
     **limits: Unpack[SessionLimits],
 ) -> AgentSessionFlow:
     """The Flow that runs sessions of ``agent``, which is not changed.
 
     ``tool_policies`` go by the name that the model calls, with any prefix of a toolset. See
     `PydanticAIRunner` for ``deps_factory`` and the models, and `AgentSessionOptions` for the limits.
+    ``tracing`` is a `dex_agents_dex.tracing.Tracing`; None traces nothing.
 
     Raises:
         ValueError: the agent cannot work in a session, or a policy names a tool that it lacks.
@@ -63,4 +66,4 @@ def pydantic_ai_session_flow(
     options = AgentSessionOptions(
         tool_policies=policies, default_tool_effect=default_tool_effect, **limits
     )
-    return AgentSessionFlow(runner, flow_type=flow_type, options=options)
+    return AgentSessionFlow(runner, flow_type=flow_type, options=options, tracing=tracing)

@@ -30,6 +30,7 @@ from dex_agents_model import (
     AgentTurnOutcome,
     DeferredToolCall,
     MessageRole,
+    RunnerFailed,
     ToolCallsRequested,
     ToolPolicy,
     TurnCompleted,
@@ -101,7 +102,7 @@ class ModelStep:
                 infer_name=False,
                 capabilities=[capability, ReinjectSystemPrompt(id=_REINJECT_ID)],
             )
-        except RuntimeError:
+        except (RuntimeError, RunnerFailed):  # Pydantic AI's own say what went wrong
             raise
         except Exception as error:
             raise ModelStepFailed(f"the model call failed: {describe(error)}") from error

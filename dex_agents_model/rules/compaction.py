@@ -160,4 +160,6 @@ def _bytes(messages: Iterable[AgentMessage]) -> int:
 
 
 def _result_bytes(record: AgentToolCall) -> int:
-    return size_bytes(record.output) if isinstance(record, Succeeded) else 0
+    if not isinstance(record, Succeeded):
+        return 0
+    return size_bytes(record.output) + size_bytes(record.framework_content or "")

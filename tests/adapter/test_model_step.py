@@ -512,7 +512,7 @@ async def test_run_model_step__names_what_else_broke() -> None:
 async def test_run_model_step__needs_a_model_that_streams() -> None:
     model = FunctionModel(lambda messages, info: ModelResponse(parts=[TextPart("hi")]))
 
-    with pytest.raises(RuntimeError, match="stream"):
+    with pytest.raises(ModelStepFailed, match="stream"):
         await session(Agent(), model).ask("hi")
 
 

@@ -181,7 +181,7 @@ def expected(effect: ToolEffect, way: str) -> tuple[str, int]:
     match effect:
         case ToolEffect.READ:
             return (
-                f"{tool} failed: The tool call failed: ToolStepFailed: tool {tool} {BROKE[way]}",
+                f"{tool} failed: The tool call failed: tool {tool} {BROKE[way]}",
                 3,
             )
         case ToolEffect.IDEMPOTENT_WRITE:
