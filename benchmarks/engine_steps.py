@@ -1,10 +1,11 @@
-"""Milliseconds per Step on the dev engine: `python -m benchmarks.engine_steps [--split] [--steps N]`.
+"""Steps and RPCs on the dev engine, timed: `python -m benchmarks.engine_steps [--steps N] [--flows N]`.
 
-Worker and client run in this process; the engine too, or, with `--split`, in one of its own.
-Durability is strict: each Step is one fsynced transaction, or part of one.
+The engine is a process of its own; Worker and client share this one. Durability is strict: each Step
+is one fsynced transaction, or part of one. Two engines run side by side, one on an empty store and
+one on a store of many Flows; they are timed in turns, so that whatever else the machine does meets
+both.
 """
 
-import argparse
 import asyncio
 import json
 import logging
@@ -17,6 +18,9 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+
+import click
+from attrs import define
 
 from dex import (
     AsyncClient,
@@ -43,10 +47,10 @@ from dex import (
     rpc,
 )
 
-from dex_agents_dex.devengine import DevEngine
-
-ROUNDS = 5
-PARALLEL_FLOWS = 20
+ROUNDS = 9
+PARALLEL_FLOWS = 50
+CALLERS = 20
+FILL_FLOWS_AT_ONCE = 100
 COUNT = Attribute("Count", int)
 LONG = timedelta(seconds=60)
 
@@ -83,102 +87,138 @@ class WaitThenExecute(Flow[int]):
         return StepList.start_step(WaitAndRun())
 
 
+EXECUTE, WAITING = Execute(), WaitThenExecute()
+
+
+@define
+class Bench:
+    """A client with its Worker, on an engine whose state is in `data_dir`."""
+
+    name: str
+    client: AsyncClient
+    data_dir: Path
+    flows: int = 0
+
+    async def run(self, flow: Flow[int], steps: int) -> None:
+        """One Flow of so many Steps, from its start to its result."""
+        self.flows += 1
+        flow_id = f"{self.name}-{self.flows}"
+        await self.client.start_flow(flow, flow_id, steps)
+        await self.client.wait_for_flow(flow_id, LONG)
+
+    async def run_many(self, flows: int, at_once: int, steps: int) -> None:
+        turns = asyncio.Semaphore(at_once)
+
+        async def one() -> None:
+            async with turns:
+                await self.run(EXECUTE, steps)
+
+        await asyncio.gather(*(one() for _ in range(flows)))
+
+    async def query(self) -> None:
+        await self.client.invoke_rpc(EXECUTE.count, f"{self.name}-1")
+
+    def size_bytes(self) -> int:
+        """Of the store; exact when its engine has stopped."""
+        return sum(file.stat().st_size for file in self.data_dir.iterdir())
+
+
 @asynccontextmanager
-async def engine_address(scratch: Path, is_split: bool) -> AsyncIterator[str]:
-    if not is_split:
-        async with DevEngine(scratch / "data") as engine:
-            yield engine.address
-        return
-    process = await asyncio.create_subprocess_exec(
+async def bench(name: str, scratch: Path, store: str) -> AsyncIterator[Bench]:
+    data_dir = scratch / store
+    engine = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "dex_agents_dex.devengine"),
-        *("--port", "0", "--data-dir", str(scratch / "data")),
+        *("--port", "0", "--data-dir", str(data_dir)),
         stdout=asyncio.subprocess.PIPE,
     )
-    assert process.stdout is not None
+    assert engine.stdout is not None
     try:
-        yield json.loads(await process.stdout.readline())["address"]
+        address = json.loads(await engine.stdout.readline())["address"]
+        registry = Registry([EXECUTE, WAITING], allow_async_handlers=True)
+        cache = open_blob_cache(BlobCacheConfig(str(scratch / f"cache-{store}"), 1 << 24))
+        pull = PullWorkerOptions(max_concurrent_tasks=16)
+        worker = AsyncWorker(registry, cache, WorkerOptions(server_address=address, pull=pull))
+        options = ClientOptions(server_address=address, worker_target=WorkerTarget(pull=True))
+        async with AsyncClient(registry, cache, options) as client:
+            running = asyncio.create_task(worker.start())
+            await worker.wait_pull_registered(30)
+            made = Bench(name, client, data_dir)
+            await made.run(EXECUTE, 50)  # warms up; its Flow is asked by every query
+            yield made
+            await worker.stop()
+            await running
     finally:
-        process.terminate()
-        await process.wait()
+        engine.terminate()
+        await engine.wait()
 
 
-async def milliseconds(work: Callable[[], Awaitable[object]], count: int) -> float:
+async def seconds(work: Callable[[], Awaitable[object]]) -> float:
     began = time.perf_counter()
     await work()
-    return (time.perf_counter() - began) * 1000 / count
+    return time.perf_counter() - began
 
 
-async def median_of_rounds(client: AsyncClient, flow: Flow[int], steps: int) -> float:
-    name = flow.get_flow_type()
-    return statistics.median(
-        [
-            await milliseconds(partial(run, client, flow, f"{name}-{number}", steps), steps)
-            for number in range(ROUNDS)
-        ]
-    )
+async def print_speed(on: Bench, steps: int) -> None:
+    for flow, what in ((EXECUTE, "execute only"), (WAITING, "wait_for + execute")):
+        took = [await seconds(partial(on.run, flow, steps)) for _ in range(ROUNDS)]
+        print(f"{what:<22} {statistics.median(took) * 1000 / steps:7.2f} ms a Step")
+    many = partial(on.run_many, PARALLEL_FLOWS, PARALLEL_FLOWS, steps // 10)
+    rates = [PARALLEL_FLOWS * (steps // 10) / await seconds(many) for _ in range(ROUNDS)]
+    print(f"{PARALLEL_FLOWS} Flows at once{statistics.median(rates):14.0f} Steps/s")
+    alone = [await seconds(on.query) for _ in range(steps)]
+    print(f"{'query RPC':<22} {statistics.median(alone) * 1000:7.2f} ms")
+
+    async def query_again() -> None:
+        for _ in range(steps // CALLERS):
+            await on.query()
+
+    async def query_at_once() -> None:
+        await asyncio.gather(*(query_again() for _ in range(CALLERS)))
+
+    calls = CALLERS * (steps // CALLERS)
+    rates = [calls / await seconds(query_at_once) for _ in range(ROUNDS)]
+    print(f"{CALLERS} callers at once{statistics.median(rates):12.0f} RPCs/s")
 
 
-async def run(client: AsyncClient, flow: Flow[int], flow_id: str, steps: int) -> None:
-    await client.start_flow(flow, flow_id, steps)
-    await client.wait_for_flow(flow_id, LONG)
+async def print_growth(small: Bench, large: Bench, steps: int) -> None:
+    """The time of a Step on both stores, in turns; the median of the ratio within a turn."""
+    for flow, what in ((EXECUTE, "execute only"), (WAITING, "wait_for + execute")):
+        ratios = []
+        for _ in range(ROUNDS):
+            first = await seconds(partial(small.run, flow, steps))
+            ratios.append(await seconds(partial(large.run, flow, steps)) / first)
+        print(f"growth, {what:<20} {statistics.median(ratios):.3f} in time")
 
 
-async def measure(
-    client: AsyncClient, execute: Execute, waiting: WaitThenExecute, steps: int
-) -> dict[str, float]:
-    steps_each = max(1, steps // 10)
-
-    async def run_in_parallel() -> None:
-        ids = [f"parallel-{number}" for number in range(PARALLEL_FLOWS)]
-        await asyncio.gather(*(run(client, execute, flow_id, steps_each) for flow_id in ids))
-
-    async def query() -> None:
-        await client.invoke_rpc(execute.count, "warm")
-
-    await run(client, execute, "warm", 50)
-    return {
-        "execute only": await median_of_rounds(client, execute, steps),
-        "wait_for + execute": await median_of_rounds(client, waiting, steps),
-        f"{PARALLEL_FLOWS} Flows at once": await milliseconds(
-            run_in_parallel, PARALLEL_FLOWS * steps_each
-        ),
-        "query RPC": statistics.median([await milliseconds(query, 1) for _ in range(steps)]),
-    }
+async def bytes_per_step(scratch: Path, store: str, steps: int) -> float:
+    """What a Flow of so many Steps leaves, between two stops of the engine."""
+    async with bench(f"{store}-before", scratch, store) as on:
+        pass
+    before = on.size_bytes()
+    async with bench(f"{store}-after", scratch, store) as on:
+        await on.run_many(20, 20, steps)
+    return (on.size_bytes() - before) / (20 * steps + 50)
 
 
-async def compare(steps: int, is_split: bool) -> None:
+async def compare(steps: int, flows: int) -> None:
     logging.getLogger("dex").setLevel(logging.ERROR)
-    execute, waiting = Execute(), WaitThenExecute()
-    registry = Registry([execute, waiting], allow_async_handlers=True)
     with tempfile.TemporaryDirectory() as scratch_name:
         scratch = Path(scratch_name)
-        async with engine_address(scratch, is_split) as address:
-            cache = open_blob_cache(BlobCacheConfig(str(scratch / "cache"), 1 << 24))
-            worker = AsyncWorker(
-                registry,
-                cache,
-                WorkerOptions(
-                    server_address=address, pull=PullWorkerOptions(max_concurrent_tasks=8)
-                ),
-            )
-            target = WorkerTarget(pull=True)
-            options = ClientOptions(server_address=address, worker_target=target)
-            async with AsyncClient(registry, cache, options) as client:
-                running = asyncio.create_task(worker.start())
-                await worker.wait_pull_registered(30)
-                measured = await measure(client, execute, waiting, steps)
-                for what, took in measured.items():
-                    print(f"{what:<20} {took:6.2f} ms")
-                await worker.stop()
-                await running
+        async with bench("s", scratch, "small") as small, bench("l", scratch, "large") as large:
+            await print_speed(small, steps)
+            await large.run_many(flows, FILL_FLOWS_AT_ONCE, 1)
+            await print_growth(small, large, steps)
+        few = await bytes_per_step(scratch, "empty", steps)
+        many = await bytes_per_step(scratch, "large", steps)
+        print(f"{'on disk':<22} {few:7.0f} bytes a Step")
+        print(f"{'growth, on disk':<28} {many / few:.3f} in bytes, after {flows} Flows")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--split", action="store_true", help="engine in a process of its own")
-    parser.add_argument("--steps", type=int, default=300, help="Steps per Flow")
-    arguments = parser.parse_args()
-    asyncio.run(compare(arguments.steps, arguments.split))
+@click.command(help=__doc__)
+@click.option("--steps", default=300, show_default=True, help="Steps of a Flow that is timed.")
+@click.option("--flows", default=10_000, show_default=True, help="Flows of the large store.")
+def main(steps: int, flows: int) -> None:
+    asyncio.run(compare(steps, flows))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -63,14 +64,20 @@ _ENGINES: Final = (
 )
 
 
-@pytest_asyncio.fixture(
-    scope="module", loop_scope="module", params=_ENGINES, ids=lambda engine: engine.name
-)
-async def played(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Played]:
-    engine: Engine = request.param
-    state_dir = tmp_path_factory.mktemp("conformance")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def played_on(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Engine, Played]:
+    """What became of the stories on every engine, all at the same time."""
+    state_dirs = [tmp_path_factory.mktemp("conformance") for _ in _ENGINES]
+    played = await asyncio.gather(*map(_play, _ENGINES, state_dirs))
+    return dict(zip(_ENGINES, played, strict=True))
+
+
+@pytest.fixture(params=_ENGINES, ids=lambda engine: engine.name)
+def played(request: pytest.FixtureRequest, played_on: Mapping[Engine, Played]) -> Played:
+    return played_on[request.param]
+
+
+async def _play(engine: Engine, state_dir: Path) -> Played:
     expected = {story: simulated(story, is_redelivered=engine.is_redelivered) for story in STORIES}
     async with (
         _server(engine, state_dir) as address,
@@ -83,7 +90,7 @@ async def played(
             server_address=address,
         ) as stack,
     ):
-        yield Played(await play(stack, state_dir, expected), expected)
+        return Played(await play(stack, state_dir, expected), expected)
 
 
 @asynccontextmanager

@@ -177,7 +177,9 @@ def test_rules__refuse_to_end_a_turn_that_does_not_run() -> None:
     (ends,) = (row for row in SPEC_OF[RecordTurnFailure].rows if row.on is UnfinishedTurnBuilt)
     given = view(UnfinishedTurnView, state=WaitingForUserMessage(2, 4))
 
-    with pytest.raises(StateCorrupt, match=r"^a turn that ends has the state WaitingForUserMessage"):
+    with pytest.raises(
+        StateCorrupt, match=r"^a turn that ends has the state WaitingForUserMessage"
+    ):
         ends.rule(RecordTurnFailure(TURN), given, UnfinishedTurnBuilt(None, "lost"), NOW)
 
 
