@@ -21,7 +21,6 @@ from pathlib import Path
 
 import click
 from attrs import define
-
 from dex import (
     AsyncClient,
     AsyncContext,
