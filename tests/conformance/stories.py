@@ -247,11 +247,25 @@ CANCELLING: Final = (
         acts=(cancels(), *map(LetsGo, sorted(_ALL_HELD)), says("on", "m-1")),
     ),
     Story(
+        name="cancelled during tools that no delivery claims",
+        options=options(is_fenced=False),
+        first_message="go",
+        runner=_runner(_PAY, _LOOK),
+        held=frozenset({"turn-1/pay"}),
+        acts=(cancels(), LetsGo("turn-1/pay"), says("on", "m-1")),
+    ),
+    Story(
         name="cancelled during an approval",
         options=_PLAIN,
         first_message="go",
         runner=_runner(_LOOK, _PAY, _REFUND, _RESERVE),
-        acts=(cancels(), approves("refund"), says("on", "m-1")),
+        acts=(
+            cancels(),
+            approves("refund"),
+            says("go", "m-1"),  # its tools have results of their own
+            rejects("refund", turn="turn-2"),
+            approves("reserve", turn="turn-2"),
+        ),
     ),
     Story(
         name="cancelled with a queued message whose turn uses the same call IDs",

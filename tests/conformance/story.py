@@ -86,6 +86,7 @@ def options(
     model_calls: int = 50,
     argument_bytes: int = 64 * 1024,
     compaction: CompactionPolicy | None = None,
+    is_fenced: bool = True,
 ) -> AgentSessionOptions:
     return AgentSessionOptions(
         tool_policies=POLICIES,
@@ -93,6 +94,7 @@ def options(
         max_model_calls_per_turn=model_calls,
         max_response_argument_bytes=argument_bytes,
         compaction=compaction,
+        fence_single_attempt_tools=is_fenced,
     )
 
 
