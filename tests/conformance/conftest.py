@@ -17,7 +17,7 @@ from attrs import frozen
 from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
 from dex_agents_dex.testing import AgentTestStack, ChildProgram
 
-from .moment import Moment
+from .moment import Course
 from .served import play
 from .simulated import simulated
 from .stories import STORIES
@@ -27,7 +27,7 @@ from .witnessed import STATE_DIR_VARIABLE, build_flows
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORKER: Final = "tests.conformance.worker"
 
-Moments: TypeAlias = Mapping[Story, tuple[Moment, ...]]
+Courses: TypeAlias = Mapping[Story, Course]
 
 
 @frozen
@@ -44,8 +44,8 @@ class Engine:
 class Played:
     """What became of each story on one engine, and in the simulator."""
 
-    seen: Moments
-    expected: Moments
+    seen: Courses
+    expected: Courses
 
 
 _DEV_ENGINES: Final = (

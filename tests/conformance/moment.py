@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 
 from attrs import evolve, frozen
 
-from dex_agents_model import AgentSnapshot, SessionId
+from dex_agents_model import AgentEvent, AgentSnapshot, SessionId, TurnId
 from dex_agents_model.calls import OutcomeUnknown
+from dex_agents_model.events import EventPayload, InterruptRaised, StepMethod
 from dex_agents_model.records import ApprovalRecord
 from dex_agents_model.simulation import EPOCH
 
@@ -62,6 +63,42 @@ class Moment:
     approvals: tuple[ApprovalRecord, ...]
 
 
+@frozen
+class Told:
+    """An event, and what of its origin is the same everywhere."""
+
+    turn: TurnId
+    step_type: str
+    method: StepMethod
+    attempt: int
+    index: int
+    payload: EventPayload
+
+
+@frozen
+class Course:
+    """How a story went. ``told`` are all its events, in no order; none where attempts were cut off."""
+
+    moments: tuple[Moment, ...]
+    told: tuple[Told, ...]
+
+
+def told(events: Iterable[AgentEvent]) -> tuple[Told, ...]:
+    """``events`` without their order, which chance gives to those of parallel Steps."""
+    found = (
+        Told(
+            event.turn_id,
+            event.step_execution_id.rpartition("-")[0],
+            event.method,
+            event.attempt,
+            event.index,
+            _untimed_payload(event.payload),
+        )
+        for event in events
+    )
+    return tuple(sorted(found, key=repr))
+
+
 def stretches(history: Iterable[Ended]) -> tuple[Stretch, ...]:
     """``history`` without the order that chance gives it."""
     found: list[Stretch] = []
@@ -100,3 +137,9 @@ def untimed(approvals: Iterable[ApprovalRecord]) -> tuple[ApprovalRecord, ...]:
     """``approvals`` by their questions: decisions of one second have no order."""
     kept = (evolve(approval, decided_at=EPOCH) for approval in approvals)
     return tuple(sorted(kept, key=lambda approval: approval.interrupt_id))
+
+
+def _untimed_payload(payload: EventPayload) -> EventPayload:
+    if isinstance(payload, InterruptRaised):
+        return evolve(payload, deadline=payload.deadline and EPOCH)
+    return payload

@@ -12,6 +12,8 @@ from attrs import define, field
 
 from dex_agents_dex import AgentSessionClient
 from dex_agents_dex.testing import AgentTestStack, wait_until
+from dex_agents_dex.testing.waiting import DEFAULT_TIMEOUT
+from dex_agents_model import AgentEvent
 from dex_agents_model.requests import (
     CancelTurn,
     ResolveInterrupt,
@@ -20,14 +22,14 @@ from dex_agents_model.requests import (
     WithdrawUserMessage,
 )
 
-from .moment import Ended, Moment, Ran, anonymous, stretches, untimed
+from .moment import Course, Ended, Moment, Ran, anonymous, stretches, told, untimed
 from .story import Act, Asks, LetsGo, Story, TimePasses, WorkerDies
 from .witnessed import gate_of, ran_in
 
 
 async def play(
-    stack: AgentTestStack, state_dir: Path, expected: Mapping[Story, tuple[Moment, ...]]
-) -> dict[Story, tuple[Moment, ...]]:
+    stack: AgentTestStack, state_dir: Path, expected: Mapping[Story, Course]
+) -> dict[Story, Course]:
     """What became of all stories, played at once, each as a session.
 
     Each goes on when it looks as ``expected``, and ends where it never does. Its last moment is
@@ -35,15 +37,17 @@ async def play(
     it wait for that and the others have ended.
     """
     worker = await stack.start_worker()
-    sessions = [_Session(stack, state_dir, story, moments) for story, moments in expected.items()]
+    sessions = [
+        _Session(stack, state_dir, story, course.moments) for story, course in expected.items()
+    ]
     await asyncio.gather(*(session.begin() for session in sessions))
     dying = [session for session in sessions if session.story.needs_death]
     if dying:
         worker.kill()
         await stack.start_worker()
         await asyncio.gather(*(session.go_on() for session in dying))
-    await asyncio.gather(*(session.look_again() for session in sessions))
-    return {session.story: tuple(session.moments) for session in sessions}
+    courses = await asyncio.gather(*(session.look_back() for session in sessions))
+    return {session.story: course for session, course in zip(sessions, courses, strict=True)}
 
 
 @define
@@ -87,10 +91,11 @@ class _Session:
     def _is_as_expected(self) -> bool:
         return tuple(self.moments) == self.expected[: len(self.moments)]
 
-    async def look_again(self) -> None:
-        """What comes after the end of a story is a difference, too."""
+    async def look_back(self) -> Course:
+        """How the story went. What came after its end is a difference, too."""
         *before, latest = self.moments
-        self.moments = [*before, await self._seen(latest.reply)]
+        moments = (*before, await self._seen(latest.reply))
+        return Course(moments, () if self.story.cuts_off else told(await self._events()))
 
     async def _look(self, reply: bool | None) -> None:
         """Add the moment at which the session has come as far as expected, or at which it stays behind."""
@@ -117,6 +122,20 @@ class _Session:
 
     def _ran(self) -> tuple[Ran, ...]:
         return ran_in(self.state_dir, self.session_id)
+
+    async def _events(self) -> list[AgentEvent]:
+        """All events until now."""
+        newest = (await self.client.get_agent_snapshot(self.session_id)).event_token
+        events: list[AgentEvent] = []
+        token = ""
+        while token != newest:
+            read = await self.client.read_agent_event(
+                self.session_id, token, timeout=DEFAULT_TIMEOUT
+            )
+            assert read is not None, f"the newest event of {self.session_id!r} never comes"
+            events.append(read.event)
+            token = read.resume_token
+        return events
 
     async def _history(self) -> list[Ended]:
         return [

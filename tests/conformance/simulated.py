@@ -22,7 +22,7 @@ from dex_agents_model.simulation.actions import Ran as RunnerRan
 from dex_agents_model.simulation.world import Execution, Phase, World
 from dex_agents_model.steps import CallSingleAttemptTool, CallTool, RunModel, Step
 
-from .moment import Ended, Moment, Ran, anonymous, stretches, untimed
+from .moment import Course, Ended, Moment, Ran, anonymous, stretches, told, untimed
 from .story import Act, LetsGo, Story, TimePasses, WorkerDies
 
 _COMPLETED: Final = {
@@ -36,13 +36,15 @@ _FAILED: Final = {
 _BACKING_OFF: Final = (Phase.PLANNING_AGAIN, Phase.RUNNING_AGAIN)
 
 
-def simulated(story: Story, *, is_redelivered: bool = False) -> tuple[Moment, ...]:
-    """The story's moments: before each act, and at its end.
+def simulated(story: Story, *, is_redelivered: bool = False) -> Course:
+    """How the story goes: its moments are those before each act, and its end.
 
     ``is_redelivered``: an attempt whose Worker dies before it was heard of is handed out again,
     as the same attempt; otherwise it is spent, as is any other.
     """
-    return tuple(_Simulation(story, is_redelivered).moments())
+    simulation = _Simulation(story, is_redelivered)
+    moments = tuple(simulation.moments())
+    return Course(moments, () if story.cuts_off else told(simulation.world.events))
 
 
 @define

@@ -140,7 +140,7 @@ APPROVALS: Final = (
         options=_PLAIN,
         first_message="go",
         runner=_runner(_REFUND),
-        acts=(approves("refund"), approves("refund"), cancels()),
+        acts=(approves("refund"), approves("refund")),
     ),
     Story(
         name="a rejected call does not run",
@@ -231,6 +231,12 @@ STEERING: Final = (
 )
 
 CANCELLING: Final = (
+    Story(
+        name="a turn that is over cannot be cancelled",
+        options=_PLAIN,
+        first_message="hello",
+        acts=(cancels(), says("on", "m-1"), cancels()),
+    ),
     Story(
         name="cancelled during the model call, with messages queued",
         options=_PLAIN,

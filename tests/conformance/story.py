@@ -67,6 +67,11 @@ class Story:
     def needs_death(self) -> bool:
         return any(isinstance(act, WorkerDies) for act in self.acts)
 
+    @property
+    def cuts_off(self) -> bool:
+        """Whether an attempt may be cut off: what it has told until then is left to chance."""
+        return any(isinstance(act, WorkerDies | CancelTurn) for act in self.acts)
+
 
 # --- the tools of every story --------------------------------------------------------------
 

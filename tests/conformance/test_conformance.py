@@ -20,12 +20,15 @@ from .story import POLICIES, Story
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 async def test_engine__plays_a_story_as_the_simulator_does(played: Played, story: Story) -> None:
-    for seen, expected in zip_longest(played.seen[story], played.expected[story]):
-        assert seen == expected
+    seen, expected = played.seen[story], played.expected[story]
+
+    for seen_moment, expected_moment in zip_longest(seen.moments, expected.moments):
+        assert seen_moment == expected_moment
+    assert seen.told == expected.told
 
 
 def test_stories__come_to_every_step_every_end_and_every_decision() -> None:
-    moments = [moment for story in STORIES for moment in simulated(story)]
+    moments = [moment for story in STORIES for moment in simulated(story).moments]
     ended = {
         each.step_type
         for moment in moments
@@ -47,7 +50,7 @@ def test_stories__come_to_every_step_every_end_and_every_decision() -> None:
 
 
 def test_stories__end_at_rest() -> None:
-    ends = {story.name: simulated(story)[-1].snapshot.state for story in STORIES}
+    ends = {story.name: simulated(story).moments[-1].snapshot.state for story in STORIES}
 
     running = {name for name, end in ends.items() if not isinstance(end, WaitingForUserMessage)}
     assert running == set()
