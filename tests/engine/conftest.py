@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 from dex import Flow
+from hypothesis import settings
 
 from dex_agents_dex.devengine import DevEngine
 from tests.engine.rig import EngineRig, rig
+
+# `--hypothesis-profile=fuzz` looks for as long as one likes to wait.
+settings.register_profile("fuzz", max_examples=5000, deadline=None, stateful_step_count=60)
 
 OnEngine = Callable[..., AbstractAsyncContextManager[EngineRig]]
 

@@ -6,8 +6,9 @@
 import itertools
 import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from attrs import Factory, define, field
 from dex.dexpb import dex_pb2 as pb
@@ -18,6 +19,8 @@ from dex_agents_dex.devengine.core.errors import Refusal
 from dex_agents_dex.devengine.core.state import Offer, Phase, RpcCall, Run
 from dex_agents_dex.devengine.core.transaction import Settings, TimerKey, Transaction
 from dex_agents_dex.devengine.schema import STATEMENTS, TABLES
+
+T = TypeVar("T")
 
 TYPES = ("A", "B", "C")
 KEYS = ("x", "y", "Map/a", "Map/b", "Map/c")
@@ -78,15 +81,20 @@ class World:
             self._stop: 0.1,
         }
         [act] = self.chance.choices(list(acts), list(acts.values()))
+        try:
+            self.run(act)
+        except Refusal as refusal:
+            return f"{act.__name__}: {refusal}"
+        return act.__name__
+
+    def run(self, command: Callable[[Transaction], T]) -> T:
+        """Run one command, with its consequences; a refused one has none."""
         tx = Transaction(
             self.now, lambda: f"id{next(self._ids)}", self.settings, self.core.index_names
         )
-        try:
-            act(tx)
-        except Refusal as refusal:
-            return f"{act.__name__}: {refusal}"
+        result = command(tx)
         self._take_in(tx)
-        return act.__name__
+        return result
 
     def _take_in(self, tx: Transaction) -> None:
         """What a caller does with a filled transaction."""
@@ -138,6 +146,9 @@ class World:
             self.now = tx.now = max(self.now, due)
         else:
             self.now = tx.now = self.now + timedelta(seconds=self.chance.choice((1, 20, 100)))
+        self.fire_due(tx)
+
+    def fire_due(self, tx: Transaction) -> None:
         for key in [key for key, when in self.timers.items() if when <= tx.now]:
             del self.timers[key]
             self.core.fire_timer(tx, key)

@@ -18,8 +18,8 @@ from dex_agents_dex.devengine.core.transaction import TimerKey, TimerKind, Trans
 
 def settle(tx: Transaction, run: Run) -> None:
     if run.is_running:
-        for step in tuple(run.waiting.values()):
-            _evaluate_wait(tx, run, step)
+        for key in sorted(run.waiting):  # not in the order in which they began to wait
+            _evaluate_wait(tx, run, run.waiting[key])
         _begin_methods(tx, run)
         _grant_locks(tx, run)
     if run.is_running and run.is_graceful and not _has_active_step(run):
