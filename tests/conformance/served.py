@@ -43,8 +43,8 @@ async def play(
     await asyncio.gather(*(session.begin() for session in sessions))
     dying = [session for session in sessions if session.story.needs_death]
     if dying:
+        await stack.start_worker()  # first, so that no task has to wait for a Worker
         worker.kill()
-        await stack.start_worker()
         await asyncio.gather(*(session.go_on() for session in dying))
     courses = await asyncio.gather(*(session.look_back() for session in sessions))
     return {session.story: course for session, course in zip(sessions, courses, strict=True)}

@@ -35,7 +35,7 @@ class TimePasses:
 
 @frozen
 class WorkerDies:
-    """The Worker is killed with all that it runs, and another one comes. Once in a story."""
+    """The Worker is killed with all that it runs, and another one takes over. Once in a story."""
 
 
 Asks: TypeAlias = (
