@@ -13,7 +13,7 @@ PACKAGES := dex_agents_model dex_agents_dex dex_agents_pydantic_ai
 CODE := $(wildcard $(PACKAGES) tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test sim sim-deep lint types rooms fmt docs docs-check chaos bench bench-engine bench-model all lock clean
+.PHONY: help venv demo test sim sim-deep mutation lint types rooms fmt docs docs-check chaos bench bench-engine bench-model all lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ docs-check: $(STAMP)  ## fail when docs/transitions.md differs from the table
 
 sim-deep: $(STAMP)  ## the same with two faults in a run; takes long
 	@$(BIN)/python -m dex_agents_model.simulation explore --faults 2 --jobs 2
+
+mutation: $(STAMP)  ## change every rule in turn, and count the changes that no test finds
+	@$(BIN)/python -m tests.mutation
 
 chaos: $(STAMP)  ## kill engines and Workers at random, 500 times
 	@$(BIN)/python -m tests.engine.chaos --kills 500 --seed 1

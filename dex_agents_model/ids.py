@@ -56,8 +56,14 @@ class TurnId(str):
 
     @classmethod
     def of(cls, number: int) -> TurnId:
-        """The ID of the session's ``number``-th turn, counted from 1."""
-        return cls(f"turn-{number}")
+        """The ID of the session's ``number``-th turn, counted from 1.
+
+        Raises:
+            ValueError: ``number`` is below 1.
+        """
+        if number < 1:
+            raise ValueError(f"turns are counted from 1; there is no turn {number}")
+        return super().__new__(cls, f"turn-{number}")  # of the right form, without parsing it
 
     @property
     def number(self) -> int:

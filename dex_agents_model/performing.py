@@ -189,9 +189,10 @@ def _build_unfinished_turn(
         tool_calls={record.tool_call_id: record for record in effect.tool_calls},
     )
     try:
-        messages = runner.build_unfinished_turn_messages(turn)
+        built = runner.build_unfinished_turn_messages(turn)
+        messages = None if built is None else tuple(built)
+        if messages is not None and all(is_storable(m.framework_item) for m in messages):
+            return UnfinishedTurnBuilt(messages, effect.error)
     except Exception:  # noqa: BLE001 - the turn must end; without its items a note of it is kept
-        messages = None
-    if messages is None or not all(is_storable(message.framework_item) for message in messages):
-        return UnfinishedTurnBuilt(None, effect.error)
-    return UnfinishedTurnBuilt(tuple(messages), effect.error)
+        pass
+    return UnfinishedTurnBuilt(None, effect.error)

@@ -110,12 +110,12 @@ def give_up(
     now: datetime,
 ) -> StepDecision:
     """No attempt ended: say so, and whether the work may have happened."""
-    record = _record(step.call, view)
-    if isinstance(record, FinalCall):
+    if isinstance(_record(step.call, view), FinalCall):
         return StepDecision(next=EndBranch())
+    record = _runnable(step.call, view)
     error = _error(on.detail or on.error_type or "the Step was given up without an error")
     claimed = view.claimant is not None
-    if isinstance(record, Runnable) and not may_have_started(record, view, claimed=claimed):
+    if not may_have_started(record, view, claimed=claimed):
         return finish(Failed(record.call, f"the call never started: {error}"))
     if EFFECT_RULES[record.effect].may_have_happened:
         return finish(OutcomeUnknown(record.call, error))
