@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from attrs import frozen
 
@@ -75,7 +75,7 @@ class Story:
 
 # --- the tools of every story --------------------------------------------------------------
 
-POLICIES = {
+POLICIES: Final = {
     "look": ToolPolicy(ToolEffect.READ),
     "put": ToolPolicy(ToolEffect.IDEMPOTENT_WRITE),
     "pay": ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE, requires_approval=False),
