@@ -32,7 +32,7 @@ from dex_agents_model.effects import (
     UserSpoke,
     UserSteered,
 )
-from dex_agents_model.errors import ClaimRefused, ContractBroken, StateCorrupt
+from dex_agents_model.errors import StateCorrupt
 from dex_agents_model.events import AgentEvent, StepMethod
 from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId
 from dex_agents_model.performing import Invocation, perform
@@ -52,7 +52,6 @@ from dex_agents_model.waits import (
 )
 
 from .engine_clock import EngineClock
-from .errors import AgentSessionError
 from .event_stream import AttemptEvents, RunnerEvents
 from .message_cache import MessageCache
 from .reading import SessionReader
@@ -161,14 +160,10 @@ class DexStepPort:
         try:
             async with self._beating():
                 return await perform(effect, self._binding.runner, self._invocation(events))
-        except (RunnerFailed, ClaimRefused, ContractBroken, StateCorrupt, AgentSessionError):
-            raise
         except asyncio.CancelledError as error:
             if _is_cancelled_from_outside():
                 raise
             raise RunnerFailed("CancelledError: the runner's call cancelled itself") from error
-        except Exception as error:
-            raise RunnerFailed(f"{type(error).__name__}: {error}") from error
         finally:
             events.close()
 

@@ -30,6 +30,7 @@ from .runner import (
     DeferredToolExecution,
     Heartbeat,
     KeepsUnfinishedTurns,
+    RunnerFailed,
     SummarizesHistory,
     SummaryRequest,
     ToolExecutionError,
@@ -85,8 +86,17 @@ async def perform(effect: Effect, runner: AgentFrameworkRunner, where: Invocatio
     Raises:
         ContractBroken: the runner returned something that its contract does not know.
         ClaimRefused: another delivery has the call, or its turn is over; the runner was not called.
-        Exception: whatever else the runner raises.
+        RunnerFailed: the runner, or the claim, raised anything else; its type stands in the message.
     """
+    try:
+        return await _perform(effect, runner, where)
+    except (RunnerFailed, ClaimRefused, ContractBroken):
+        raise
+    except Exception as error:
+        raise RunnerFailed(f"{type(error).__name__}: {error}") from error
+
+
+async def _perform(effect: Effect, runner: AgentFrameworkRunner, where: Invocation) -> Outcome:
     match effect:
         case CallModel():
             return await _call_model(effect, runner, where)

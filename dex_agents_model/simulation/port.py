@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from ..calls import ToolCallStatus
 from ..decision import StepDecision, WaitDecision
 from ..effects import Effect, Occurrence, Outcome
-from ..errors import ClaimRefused, ContractBroken, StateCorrupt
 from ..events import CustomEvent, EventPayload, ReasoningDelta, TextDelta
 from ..events import ToolCallFinished as ToolCallFinishedEvent
 from ..events import ToolCallStarted as ToolCallStartedEvent
@@ -28,10 +27,6 @@ class NeedsClaim(BaseException):
 
 class NeedsEventLoop(Exception):
     """A runner waits for something that only an event loop brings about: wrap it in `OnItsOwnLoop`."""
-
-
-class RunnerFailed(Exception):
-    """The runner raised, in the words that a session is told and keeps, which are those of a Worker."""
 
 
 class SimulatedPort:
@@ -72,12 +67,7 @@ class SimulatedPort:
         )
         if self._granted is not False:
             self.ran.append(effect)
-        try:
-            self.last = outcome = await perform(effect, self._scenario.runner, where)
-        except (ClaimRefused, ContractBroken, StateCorrupt):
-            raise
-        except Exception as error:
-            raise RunnerFailed(f"{type(error).__name__}: {error}") from error
+        self.last = outcome = await perform(effect, self._scenario.runner, where)
         return outcome
 
     async def _claim(self, turn: TurnId, call: ToolCallId) -> bool:

@@ -28,6 +28,7 @@ from dex_agents_model.records import AgentMessage, AgentUserMessage, FrameworkMe
 from dex_agents_model.runner import (
     AgentTurnContext,
     DeferredToolExecution,
+    RunnerFailed,
     SummaryRequest,
     ToolExecutionError,
     ToolExecutionResult,
@@ -257,11 +258,23 @@ async def test_perform__takes_a_failure_for_the_model_as_an_outcome() -> None:
 
 
 @pytest.mark.parametrize("effect", [CallModel(TURN, MESSAGES, None, ()), ExecuteTool(RUNNABLE)])
-async def test_perform__lets_every_other_exception_fail_the_attempt(effect: Effect) -> None:
-    runner = ScriptedRunner(ConnectionError("lost"))
+async def test_perform__names_the_type_of_every_other_exception(effect: Effect) -> None:
+    lost = ConnectionError("lost")
+    runner = ScriptedRunner(lost)
 
-    with pytest.raises(ConnectionError, match="lost"):
+    with pytest.raises(RunnerFailed, match=r"^ConnectionError: lost$") as failed:
         await perform(effect, runner, where(runner))
+    assert failed.value.__cause__ is lost
+
+
+@pytest.mark.parametrize("effect", [CallModel(TURN, MESSAGES, None, ()), ExecuteTool(RUNNABLE)])
+async def test_perform__leaves_a_runners_own_words_alone(effect: Effect) -> None:
+    said = RunnerFailed("the provider hung up")
+    runner = ScriptedRunner(said)
+
+    with pytest.raises(RunnerFailed) as failed:
+        await perform(effect, runner, where(runner))
+    assert failed.value is said
 
 
 @pytest.mark.parametrize(
