@@ -159,13 +159,15 @@ async def seconds(work: Callable[[], Awaitable[object]]) -> float:
 
 async def print_speed(on: Bench, steps: int) -> None:
     for flow, what in ((EXECUTE, "execute only"), (WAITING, "wait_for + execute")):
-        took = [await seconds(partial(on.run, flow, steps)) for _ in range(ROUNDS)]
-        print(f"{what:<22} {statistics.median(took) * 1000 / steps:7.2f} ms a Step")
+        took = [await seconds(partial(on.run, flow, steps)) * 1000 / steps for _ in range(ROUNDS)]
+        print(f"{what:<22} {statistics.median(took):7.2f} ms a Step, best round {min(took):.2f}")
     many = partial(on.run_many, PARALLEL_FLOWS, PARALLEL_FLOWS, steps // 10)
     rates = [PARALLEL_FLOWS * (steps // 10) / await seconds(many) for _ in range(ROUNDS)]
-    print(f"{PARALLEL_FLOWS} Flows at once{statistics.median(rates):14.0f} Steps/s")
+    best = f"best round {max(rates):.0f}"
+    print(f"{PARALLEL_FLOWS} Flows at once{statistics.median(rates):14.0f} Steps/s, {best}")
     alone = [await seconds(on.query) for _ in range(steps)]
-    print(f"{'query RPC':<22} {statistics.median(alone) * 1000:7.2f} ms")
+    best = f"best {min(alone) * 1000:.2f}"
+    print(f"{'query RPC':<22} {statistics.median(alone) * 1000:7.2f} ms, {best}")
 
     async def query_again() -> None:
         for _ in range(steps // CALLERS):
@@ -176,7 +178,8 @@ async def print_speed(on: Bench, steps: int) -> None:
 
     calls = CALLERS * (steps // CALLERS)
     rates = [calls / await seconds(query_at_once) for _ in range(ROUNDS)]
-    print(f"{CALLERS} callers at once{statistics.median(rates):12.0f} RPCs/s")
+    best = f"best round {max(rates):.0f}"
+    print(f"{CALLERS} callers at once{statistics.median(rates):12.0f} RPCs/s, {best}")
 
 
 async def print_growth(small: Bench, large: Bench, steps: int) -> None:
@@ -186,7 +189,7 @@ async def print_growth(small: Bench, large: Bench, steps: int) -> None:
         for _ in range(ROUNDS):
             first = await seconds(partial(small.run, flow, steps))
             ratios.append(await seconds(partial(large.run, flow, steps)) / first)
-        print(f"growth, {what:<20} {statistics.median(ratios):.3f} in time")
+        print(f"growth, {what:<20} {statistics.median(ratios):.2f} in time, over {ROUNDS} turns")
 
 
 async def bytes_per_step(scratch: Path, store: str, steps: int) -> float:
