@@ -13,7 +13,7 @@ PACKAGES := dex_agents_model dex_agents_dex dex_agents_pydantic_ai
 CODE := $(wildcard $(PACKAGES) tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test sim sim-deep mutation lint types rooms fmt docs docs-check chaos bench bench-engine bench-model all lock clean
+.PHONY: help venv demo test sim sim-deep mutation lint types rooms fmt docs docs-check chaos soak fuzz bench bench-engine bench-model all lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,12 @@ mutation: $(STAMP)  ## change every rule in turn, and count the changes that no 
 
 chaos: $(STAMP)  ## kill engines and Workers at random, 500 times
 	@$(BIN)/python -m tests.engine.chaos --kills 500 --seed 1
+
+soak: $(STAMP)  ## ten minutes of sessions, with Workers and clients that come and vanish
+	@$(BIN)/python -m benchmarks.engine_soak --minutes 10
+
+fuzz: $(STAMP)  ## the engine against nonsense and against an oracle; takes long
+	@$(BIN)/python -m pytest tests/engine/test_fuzz.py tests/engine/test_against_oracle.py --hypothesis-profile=fuzz
 
 bench-engine: $(STAMP)  ## time Steps and RPCs on the dev engine
 	@$(BIN)/python -m benchmarks.engine_steps

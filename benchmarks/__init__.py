@@ -1,1 +1,1 @@
-"""How fast it is, as ratios within one run. Nothing here is a test, and no test measures a time."""
+"""How fast it is, as ratios within one run, and how it bears a long load. No test measures a time."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.soak import Soak
+from benchmarks.engine_soak import Soak
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -1,4 +1,4 @@
-"""An engine under hours of use, in minutes: `python -m tests.engine.soak --minutes 10`.
+"""An engine under hours of use, in minutes: `python -m benchmarks.engine_soak --minutes 10`.
 
 200 sessions at once; 50 Workers that come and go, one that is slow, one that takes a task and is
 never heard of again; clients that vanish in a long poll. Every session must end right, nothing may
