@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-import grpc
 from attrs import frozen
 from dex.dexpb import dex_pb2 as pb
-from dex.dexpb import dex_pb2_grpc
+
+from ..server_history import history_events
 
 _METHODS: Final = {
     "step_wait_for_completed": ("wait_for", False),
@@ -40,21 +40,13 @@ async def read_steps(server_address: str, session_id: str) -> tuple[EndedStep, .
     Raises:
         grpc.RpcError: the server does not answer, or knows no such session.
     """
-    options = (("grpc.max_receive_message_length", -1),)
-    async with grpc.aio.insecure_channel(server_address, options=options) as channel:
-        service = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
-        steps: list[EndedStep] = []
-        request = pb.GetHistoryEventsRequest(flow_id=session_id)
-        while True:
-            page: pb.GetHistoryEventsResponse = await service.GetHistoryEvents(request)
-            for event in page.events:
-                kind = event.WhichOneof("payload")
-                if kind in _METHODS:
-                    method, has_failed = _METHODS[kind]
-                    steps.append(_step(getattr(event, kind), method, has_failed=has_failed))
-            if not page.next_page_token:
-                return tuple(steps)
-            request.next_page_token = page.next_page_token
+    steps: list[EndedStep] = []
+    async for event in history_events(server_address, session_id):
+        kind = event.WhichOneof("payload")
+        if kind in _METHODS:
+            method, has_failed = _METHODS[kind]
+            steps.append(_step(getattr(event, kind), method, has_failed=has_failed))
+    return tuple(steps)
 
 
 def _step(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import grpc
 from attrs import frozen
 from dex.dexpb import dex_pb2 as pb
-from dex.dexpb import dex_pb2_grpc
+
+from ..server_history import history_events
 
 WAIT_FOR_COMPLETED_EVENT: Final = "step_wait_for_completed"
 WAIT_FOR_FAILED_EVENT: Final = "step_wait_for_failed"
@@ -38,21 +38,13 @@ async def read_step_history(server_address: str, flow_id: str) -> tuple[StepHist
     Raises:
         grpc.RpcError: the server does not answer, or knows no such Flow.
     """
-    options = (("grpc.max_receive_message_length", -1),)
-    async with grpc.aio.insecure_channel(server_address, options=options) as channel:
-        service = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
-        entries: list[StepHistoryEntry] = []
-        request = pb.GetHistoryEventsRequest(flow_id=flow_id)
-        while True:
-            page: pb.GetHistoryEventsResponse = await service.GetHistoryEvents(request)
-            entries.extend(
-                _entry(event)
-                for event in page.events
-                if event.WhichOneof("payload") in _STEP_EVENTS
-            )
-            if not page.next_page_token:
-                return tuple(entries)
-            request.next_page_token = page.next_page_token
+    return tuple(
+        [
+            _entry(event)
+            async for event in history_events(server_address, flow_id)
+            if event.WhichOneof("payload") in _STEP_EVENTS
+        ]
+    )
 
 
 def _entry(event: pb.FlowHistoryEvent) -> StepHistoryEntry:
