@@ -26,6 +26,8 @@ from ..flow import AgentSessionFlow, agent_registry
 _REGISTERS_WITHIN: Final = timedelta(seconds=8)
 _DECLINES_FOR: Final = timedelta(milliseconds=200)
 _SLOTS: Final = 4
+_DRAINS_WITHIN: Final = timedelta(seconds=2)
+"""An RPC takes milliseconds; a person who leaves shall not wait for what is lost."""
 
 
 def flow_without_agent(flow_type: str) -> AgentSessionFlow:
@@ -59,7 +61,7 @@ async def rpc_worker(
     Raises:
         EngineUnavailable: the server does not take the Worker.
     """
-    pull = dex.PullWorkerOptions(max_concurrent_tasks=_SLOTS)
+    pull = dex.PullWorkerOptions(max_concurrent_tasks=_SLOTS, stop_drain_timeout=_DRAINS_WITHIN)
     worker = dex.AsyncWorker(
         registry, cache, dex.WorkerOptions(server_address=server_address, pull=pull)
     )

@@ -18,6 +18,12 @@ from dex_agents_dex.testing import wait_until
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>()][0-9A-Z]?)|[\r\x08]")
 _WHERE_IS_THE_CURSOR = b"\x1b[6n"  # a terminal answers this
 _COLUMNS, _LINES = "100", "40"
+_ON_ITS_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", *sys.argv[1:]])
+"""
+"""Without a controlling terminal a Ctrl-C between two prompts would be lost, not a SIGINT."""
 
 
 class PtyProgram:
@@ -28,7 +34,7 @@ class PtyProgram:
     ) -> None:
         self._own, theirs = pty.openpty()
         self._program = subprocess.Popen(
-            [sys.executable, "-m", *arguments],
+            [sys.executable, "-c", _ON_ITS_TERMINAL, *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -97,8 +103,10 @@ class PtyProgram:
             self._read()
             return self._program.poll() is not None
 
-        await wait_until("the end of the program", look)
-        await asyncio.to_thread(self._program.wait)
+        try:
+            await wait_until("the end of the program", look)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; on the terminal was:\n{self.seen}") from None
         return self._program.returncode
 
     def _read(self) -> None:
