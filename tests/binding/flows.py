@@ -17,15 +17,14 @@ SCRIPTED = "Scripted"
 IMPATIENT = "Impatient"
 """Approvals expire after one second."""
 
-_OPTIONS = AgentSessionOptions(
-    tool_policies={
-        "look": ToolPolicy(ToolEffect.READ),
-        "put": ToolPolicy(ToolEffect.IDEMPOTENT_WRITE),
-        "pay": ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE, requires_approval=False),
-        "poke": ToolPolicy(ToolEffect.UNCLASSIFIED, requires_approval=False),
-        "ask": ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE),
-    }
-)
+POLICIES = {
+    "look": ToolPolicy(ToolEffect.READ),
+    "put": ToolPolicy(ToolEffect.IDEMPOTENT_WRITE),
+    "pay": ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE, requires_approval=False),
+    "poke": ToolPolicy(ToolEffect.UNCLASSIFIED, requires_approval=False),
+    "ask": ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE),
+}
+_OPTIONS = AgentSessionOptions(tool_policies=POLICIES)
 
 
 def build_flows(state_dir: Path) -> tuple[AgentSessionFlow, ...]:

@@ -20,6 +20,8 @@ class Call:
     """The tool raises, as by a bug or a lost connection."""
     error: str | None = None
     """The tool says that it failed."""
+    way: str | None = None
+    """How else the tool ends, by a name that only an agent of a framework knows (`tests/field_cases`)."""
     output: str = "done"
     output_characters: int | None = None
     """Return as many characters instead of ``output``."""
@@ -27,6 +29,8 @@ class Call:
     """Return the number of characters of its arguments instead of ``output``."""
     padding_characters: int = 0
     """Makes the arguments as much longer."""
+    late_gate: str | None = None
+    """Reached when the tool's work is done, and its result is told to nobody yet."""
 
     def arguments(self) -> str:
         """The call's arguments: itself, as JSON, and a padding that means nothing."""

@@ -38,6 +38,19 @@ def invocations_in(state_dir: Path) -> InvocationLog:
     return InvocationLog(state_dir / "invocations")
 
 
+async def hold(state_dir: Path, session_id: str, name: str | None) -> None:
+    """Wait at a gate of the session's script; without a name there is none."""
+    if name is None:
+        return
+    gate = gate_of(state_dir, session_id, name)
+    gate.mark_reached()
+    try:
+        await gate.wait_for_release()
+    except asyncio.CancelledError:
+        gate_of(state_dir, session_id, f"{name}, cut off").mark_reached()
+        raise
+
+
 class ScriptedRunner:
     """Keeps nothing but the directory of its gates and its log."""
 
@@ -54,7 +67,7 @@ class ScriptedRunner:
         reply = replies[number]
         key = f"{turn.flow_id}/{turn.turn_id}/{number}"
         invocations_in(self._state_dir).record("model", key=key, attempt=turn.attempt)
-        await self._hold(turn.flow_id, reply.gate)
+        await hold(self._state_dir, turn.flow_id, reply.gate)
         for delta in reply.deltas:
             turn.events.write_text_delta(delta)
         if reply.delta_from_thread is not None:
@@ -76,26 +89,22 @@ class ScriptedRunner:
         invocations_in(self._state_dir).record(
             call.tool_call.tool_name, key=call.idempotency_key, attempt=call.attempt
         )
-        await self._hold(call.flow_id, asked.gate)
+        await hold(self._state_dir, call.flow_id, asked.gate)
         if asked.crash is not None:
             raise ConnectionError(asked.crash)
         if asked.error is not None:
             raise ToolExecutionError(asked.error)
-        if asked.measures:
-            return ToolExecutionResult(f"{len(call.tool_call.arguments)} characters")
-        if asked.output_characters is not None:
-            return ToolExecutionResult("o" * asked.output_characters)
-        return ToolExecutionResult(asked.output)
+        await hold(self._state_dir, call.flow_id, asked.late_gate)
+        return ToolExecutionResult(output_of(asked, call.tool_call.arguments))
 
-    async def _hold(self, session_id: str, name: str | None) -> None:
-        if name is not None:
-            gate = gate_of(self._state_dir, session_id, name)
-            gate.mark_reached()
-            try:
-                await gate.wait_for_release()
-            except asyncio.CancelledError:
-                gate_of(self._state_dir, session_id, f"{name}, cut off").mark_reached()
-                raise
+
+def output_of(call: Call, arguments: str) -> str:
+    """What the tool returns, which was given ``arguments``, when it neither crashes nor fails."""
+    if call.measures:
+        return f"{len(arguments)} characters"
+    if call.output_characters is not None:
+        return "o" * call.output_characters
+    return call.output
 
 
 def _progress(turn: AgentTurnContext) -> tuple[int, list[str]]:

@@ -1,0 +1,188 @@
+"""A Pydantic AI agent whose model and tools do what the user's message says (`tests.binding.script`), and its Worker.
+
+Its model is as strict as a provider: it refuses a history in which a tool call lacks its one result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import frozen
+from pydantic_ai import Agent, ModelRetry, RunContext, Tool
+from pydantic_ai.capabilities import AbstractCapability, ValidatedToolArgs
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelHTTPError, ToolFailed
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    ToolCallPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+from pydantic_ai.tools import ToolDefinition
+
+from dex_agents_dex import AgentSessionFlow
+from dex_agents_dex.testing import run_agent_worker
+from dex_agents_pydantic_ai import deferred_tool_idempotency_key, pydantic_ai_session_flow
+from tests.binding.flows import POLICIES
+from tests.binding.script import Call, Reply, Script
+from tests.binding.scripted_runner import hold, invocations_in, output_of
+
+from .histories import faults_of
+
+STATE_DIR: Final = "FIELD_CASES_STATE_DIR"
+OBEDIENT: Final = "Obedient"
+IMPATIENT: Final = "ObedientImpatient"
+"""Approvals expire after ``DEADLINE``."""
+DEADLINE: Final = timedelta(seconds=2)
+
+_ANY_OBJECT: Final = {"type": "object", "additionalProperties": True}
+
+
+@frozen
+class Whose:
+    """The session that a model call or a tool call belongs to: the agent's dependencies."""
+
+    session_id: str
+    state_dir: Path
+
+    def begins(self, name: str, key: str) -> int:
+        """Note that a call began, and tell which of its runs this is, from 1."""
+        log = invocations_in(self.state_dir)
+        run = len(log.read(name=name, key=key)) + 1
+        log.record(name, key=key, attempt=run)
+        return run
+
+
+# --- the model -------------------------------------------------------------------------------
+
+
+def _script_of(messages: Sequence[ModelMessage]) -> tuple[int, int, Script]:
+    """How many scripts the user has sent, how often the model has answered the latest, and it."""
+    scripts: list[tuple[int, str]] = [
+        (place, part.content)
+        for place, message in enumerate(messages)
+        for part in message.parts
+        if isinstance(part, UserPromptPart)
+        and isinstance(part.content, str)
+        and part.content.startswith('{"replies"')
+    ]
+    place, latest = scripts[-1]
+    answered = sum(isinstance(message, ModelResponse) for message in messages[place:])
+    return len(scripts), answered, Script.of(latest)
+
+
+def _model(state_dir: Path) -> FunctionModel:
+    async def stream(
+        messages: list[ModelMessage], info: AgentInfo
+    ) -> AsyncIterator[str | DeltaToolCalls]:
+        if faults := faults_of(messages):
+            raise ModelHTTPError(400, "obedient", faults)
+        whose = Whose(info.instructions or "", state_dir)
+        turn, number, script = _script_of(messages)
+        run = whose.begins("model", f"{whose.session_id}/turn-{turn}/{number}")
+        reply = script.replies[number]
+        await hold(state_dir, whose.session_id, reply.gate)
+        for delta in reply.deltas:
+            yield delta
+        if reply.crash is not None and run <= reply.crashes_until_attempt:
+            raise ConnectionError(reply.crash)
+        for chunk in _said(reply):
+            yield chunk
+
+    return FunctionModel(stream_function=stream, model_name="obedient")
+
+
+def _said(reply: Reply) -> Sequence[str | DeltaToolCalls]:
+    if not reply.calls:
+        return ["a" * reply.text_characters if reply.text_characters else reply.text]
+    return [
+        {index: DeltaToolCall(name=call.tool, json_args=call.arguments(), tool_call_id=call.id)}
+        for index, call in enumerate(reply.calls, start=1)
+    ]
+
+
+# --- its tools -------------------------------------------------------------------------------
+
+
+async def _obey(ctx: RunContext[Whose], /, **arguments: Any) -> str:
+    text = json.dumps(arguments)
+    call, whose = Call.of(text), ctx.deps
+    whose.begins(str(ctx.tool_name), deferred_tool_idempotency_key(ctx) or "")
+    await hold(whose.state_dir, whose.session_id, call.gate)
+    if call.crash is not None:
+        raise ConnectionError(call.crash)
+    if call.error is not None:
+        raise ToolFailed(call.error)
+    if call.way is not None:
+        end = WAYS[call.way]
+        raise end()
+    return output_of(call, text)
+
+
+WAYS: Final[Mapping[str, Callable[[], BaseException]]] = {
+    "retry": lambda: ModelRetry("another word, please"),
+    "approval": ApprovalRequired,
+    "deferral": CallDeferred,
+    "cancelled": asyncio.CancelledError,
+}
+"""How a tool ends that a script lets end in this ``way``."""
+
+
+class _HeldResults(AbstractCapability[Whose]):
+    """Holds a result at its call's ``late_gate``, when the tool's body has returned it."""
+
+    async def after_tool_execute(
+        self,
+        ctx: RunContext[Whose],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: ValidatedToolArgs,
+        result: Any,
+    ) -> Any:
+        late_gate = Call.of(call.args_as_json_str()).late_gate
+        await hold(ctx.deps.state_dir, ctx.deps.session_id, late_gate)
+        return result
+
+
+# --- the Flows, built alike in a test and in its Workers ---------------------------------------
+
+
+def obedient_flow(
+    state_dir: Path, flow_type: str = OBEDIENT, *, interrupt_deadline: timedelta | None = None
+) -> AgentSessionFlow:
+    """A Flow of the agent. ``state_dir`` holds the gates and the log of invocations."""
+    tools = [
+        Tool[Whose].from_schema(_obey, name, None, _ANY_OBJECT, takes_ctx=True) for name in POLICIES
+    ]
+    agent = Agent(deps_type=Whose, tools=tools, capabilities=[_HeldResults()])
+
+    @agent.instructions
+    def tell_the_session(ctx: RunContext[Whose]) -> str:
+        return ctx.deps.session_id
+
+    return pydantic_ai_session_flow(
+        agent,
+        flow_type=flow_type,
+        tool_policies=POLICIES,
+        deps_factory=lambda session_id: Whose(session_id, state_dir),
+        model=_model(state_dir),
+        interrupt_deadline=interrupt_deadline,
+    )
+
+
+def build_flows(state_dir: Path) -> tuple[AgentSessionFlow, ...]:
+    return (
+        obedient_flow(state_dir),
+        obedient_flow(state_dir, IMPATIENT, interrupt_deadline=DEADLINE),
+    )
+
+
+if __name__ == "__main__":
+    run_agent_worker(build_flows(Path(os.environ[STATE_DIR])), worker_slots=64)
