@@ -21,7 +21,7 @@ from pydantic_ai.messages import (
     UserContent,
     UserPromptPart,
 )
-from pydantic_ai.models import KnownModelName, Model
+from pydantic_ai.models import KnownModelName, Model, infer_model
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ExternalToolset, FunctionToolset
 
@@ -31,6 +31,7 @@ from dex_agents_model.text import clean_text, shorten, size_bytes
 from . import private
 from .errors import ModelStepFailed, describe
 from .history import from_stored
+from .providers import ModelCall, describe_model_calls
 from .tool_output import content_label, output_text
 from .usage import usage_of
 
@@ -63,15 +64,21 @@ async def summarize(
             "no model can summarise: the agent has none of its own; give the session a summary_model"
         )
     words = max(request.token_limit * 2 // 3, 1)
-    writer = Agent(model, instructions=f"{_INSTRUCTIONS} Use at most {words} words.")
     try:
+        writing = infer_model(model)
+        writer = Agent(writing, instructions=f"{_INSTRUCTIONS} Use at most {words} words.")
         async with writer.run_stream(_material(request), infer_name=False) as result:
             text = await result.get_output()
     except (RuntimeError, RunnerFailed):  # Pydantic AI's own say what went wrong
         raise
     except Exception as error:
         raise ModelStepFailed(f"the summary failed: {describe(error)}") from error
-    return HistorySummarized(text, usage_of(result.usage))
+    calls = [
+        ModelCall(writing.model_name, message)
+        for message in result.new_messages()
+        if isinstance(message, ModelResponse)
+    ]
+    return HistorySummarized(text, usage_of(result.usage), describe_model_calls(calls))
 
 
 def _material(request: SummaryRequest) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
 from pydantic import TypeAdapter
@@ -27,10 +27,13 @@ from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
 from dex_agents_model import AgentMessage, FrameworkMessage, MessageRole, TurnId
-from dex_agents_model.text import clean_text
+from dex_agents_model.text import clean_text, shorten
 
 from .cleaning import clean_dumped_messages
 from .errors import ModelStepFailed
+from .tool_output import output_text
+
+_SHOWN_RESULT_BYTES: Final = 2048
 
 Decode: TypeAlias = Callable[[AgentMessage], ModelMessage]
 
@@ -98,9 +101,18 @@ def to_stored(message: ModelMessage) -> FrameworkMessage:
     return FrameworkMessage(
         role=MessageRole.TOOL if returns else MessageRole.USER,
         framework_item=item,
-        text=_words(message),
+        text=_results(returns) if returns else _words(message),
         tool_call_id=None if only_return is None else only_return.tool_call_id,
         tool_name=None if only_return is None else only_return.tool_name,
+    )
+
+
+def _results(returns: Sequence[ToolReturnPart]) -> str:
+    """What tools returned, each shortened: the item holds it in full."""
+    if len(returns) == 1:
+        return shorten(output_text(returns[0]), _SHOWN_RESULT_BYTES)
+    return "\n".join(
+        f"{part.tool_name}: {shorten(output_text(part), _SHOWN_RESULT_BYTES)}" for part in returns
     )
 
 

@@ -164,7 +164,7 @@ async def test_turn__survives_unstorable_text_everywhere() -> None:
 
     assert played.events.told[:2] == [("reasoning_delta", GOOD), ("text_delta", GOOD)]
     assert [message.text for message in played.messages] == [
-        *(f"hi {GOOD}", None, GOOD, None, GOOD),
+        *(f"hi {GOOD}", None, GOOD, "found", GOOD),
         *("again", "fine"),
     ]
     for message in played.messages:

@@ -26,6 +26,7 @@ from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 
 from dex_agents_model import (
     AgentMessage,
+    ModelCallMetadata,
     SummarizesHistory,
     SummaryRequest,
     ToolCallId,
@@ -190,6 +191,7 @@ async def test_summarize_history__gives_the_turns_as_plain_text_without_tools() 
 
     assert made.text == "They asked for order 7."
     assert (made.usage.requests, made.usage.output_tokens > 0) == (1, True)
+    assert made.metadata == ModelCallMetadata(request_model="scripted", response_model="scripted")
     [[sent]] = model.received
     [prompt] = sent.parts
     assert isinstance(prompt, UserPromptPart)

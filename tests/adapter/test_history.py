@@ -48,6 +48,7 @@ from dex_agents_pydantic_ai.history import (
 from .doubles import ScriptedModel, Session, loaded, succeeded, tool_calls
 
 NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)
+PNG = BinaryContent(b"png", media_type="image/png")
 
 
 class Answer(BaseModel):
@@ -96,14 +97,28 @@ def contents(
             ModelResponse([ToolCallPart("f", {}, "a"), ToolCallPart("g", {}, "b")]),
             *("assistant", None, None, None),
         ),
-        (ModelRequest([ToolReturnPart("f", "x", "a")]), "tool", None, "a", "f"),
+        (ModelRequest([ToolReturnPart("f", "x", "a")]), "tool", "x", "a", "f"),
+        (ModelRequest([ToolReturnPart("f", {"x": 1}, "a")]), "tool", '{"x":1}', "a", "f"),
         (
             ModelRequest([ToolReturnPart("f", "x", "a"), UserPromptPart("and")]),
-            *("tool", None, "a", "f"),
+            *("tool", "x", "a", "f"),
         ),
         (
-            ModelRequest([ToolReturnPart("f", "x", "a"), ToolReturnPart("g", "y", "b")]),
-            *("tool", None, None, None),
+            ModelRequest([ToolReturnPart("f", ["x", PNG], "a")]),
+            *("tool", "x\n[image/png, 3 bytes]", "a", "f"),
+        ),
+        (
+            ModelRequest([ToolReturnPart("f", "é" * 2000, "a")]),
+            *("tool", "é" * 1024 + "... [4000 bytes in full]", "a", "f"),
+        ),
+        (
+            ModelRequest(
+                [
+                    ToolReturnPart("f", "x", "a"),
+                    ToolReturnPart("g", "no such order", "b", outcome="failed"),
+                ]
+            ),
+            *("tool", "f: x\ng: no such order", None, None),
         ),
         (ModelRequest([SystemPromptPart("be nice")]), "user", None, None, None),
         (ModelRequest([UserPromptPart("hi")]), "user", "hi", None, None),
@@ -283,9 +298,9 @@ async def test_turn__stores_everything_after_the_user_message_in_order() -> None
     assert shown(played.messages) == [
         ("user", "hi", None),
         ("assistant", "let me see", "find"),
-        ("tool", None, "find"),
+        ("tool", "1", "find"),
         ("assistant", None, "final_result"),
-        ("tool", None, "final_result"),
+        ("tool", "Final result processed.", "final_result"),
     ]
 
 

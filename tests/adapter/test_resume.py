@@ -205,10 +205,10 @@ async def test_steering__stands_beside_the_results_and_enters_history_once() -> 
         ("user", "hi"),
         ("user", None),
         ("assistant", None),
-        ("tool", None),
+        ("tool", "1"),
         ("user", "Make it quick."),
         ("assistant", None),
-        ("tool", None),
+        ("tool", "2"),
         ("assistant", "done"),
         ("user", "thanks"),
         ("assistant", "bye"),
@@ -276,7 +276,8 @@ async def test_unfinished_turn__keeps_its_items_with_a_result_for_every_call() -
     ]
     assert said(model.received[1]) == ["hi", "and now?"]
     assert [(message.role.value, message.text) for message in played.messages] == [
-        *(("user", "hi"), ("user", None), ("assistant", "let me see"), ("tool", None)),
+        *(("user", "hi"), ("user", None), ("assistant", "let me see")),
+        ("tool", "\n".join(f"find: {content}" for _, _, content in results)),
         *(("user", "and now?"), ("assistant", "ok")),
     ]
 

@@ -158,7 +158,7 @@ async def test_words_of_a_tool__are_not_shown_as_the_users_but_steering_is() -> 
     assert [(message.role.value, message.text) for message in played.messages] == [
         ("user", "hi"),
         ("assistant", None),
-        ("tool", None),
+        ("tool", "shot"),
         ("user", "Be quick."),
         ("assistant", "done"),
     ]
