@@ -70,7 +70,7 @@ from dex_agents_model.views import (
     TurnView,
 )
 
-ROUNDS = 5
+ROUNDS = 9
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SESSION, OPTIONS = SessionId("session"), AgentSessionOptions()
 TURN = TurnId("turn-6")
@@ -164,8 +164,8 @@ def model_view(
     )
 
 
-def transitions_per_second(turns: int) -> float:
-    """The median of some rounds of so many turns each."""
+def transitions_per_second(turns: int) -> tuple[float, float]:
+    """The best and the median of some rounds of so many turns each: others can only slow a round down."""
     transitions = tuple(turn())
     rates: list[float] = []
     for _ in range(ROUNDS):
@@ -174,7 +174,7 @@ def transitions_per_second(turns: int) -> float:
             for each in transitions:
                 react(each.step, each.view, each.on, NOON)
         rates.append(turns * len(transitions) / (process_time() - began))
-    return statistics.median(rates)
+    return max(rates), statistics.median(rates)
 
 
 def main() -> None:
@@ -184,7 +184,8 @@ def main() -> None:
     parser.add_argument("--max-states", type=int, default=20_000, help="stop the search there")
     given = parser.parse_args()
 
-    print(f"react    {transitions_per_second(given.turns):>10,.0f} transitions/s")
+    best, median = transitions_per_second(given.turns)
+    print(f"react    {best:>10,.0f} transitions/s (the best round; the median {median:,.0f})")
     began = process_time()
     seen = explore(SCENARIOS[given.scenario], max_states=given.max_states)
     rate = seen.edges / (process_time() - began)

@@ -16,6 +16,8 @@ from .ids import InterruptId, ToolCallId, TurnId
 class ToolEffect(StrEnum):
     """What running a tool does to the world; it decides retries and approval ([core: effects])."""
 
+    __hash__ = str.__hash__  # an Enum's own is many times slower, and each call looks its rule up
+
     READ = "read"
     IDEMPOTENT_WRITE = "idempotent_write"
     NON_IDEMPOTENT_WRITE = "non_idempotent_write"

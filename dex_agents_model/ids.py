@@ -6,12 +6,14 @@ Each is a ``str`` so that it prints, compares and travels as one; constructing i
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, Self
 
 _TURN: Final = re.compile(r"turn-([1-9][0-9]*)")
 _INTERRUPT: Final = re.compile(r"turn-[1-9][0-9]*\..+", re.DOTALL)
 _REFUSED_IN_SESSION_ID: Final = "/$:"
 _MAX_ID_CHARACTERS: Final = 256
+_KEPT_TURN_IDS: Final = 1024
 
 
 class SessionId(str):
@@ -61,14 +63,20 @@ class TurnId(str):
         Raises:
             ValueError: ``number`` is below 1.
         """
-        if number < 1:
-            raise ValueError(f"turns are counted from 1; there is no turn {number}")
-        return super().__new__(cls, f"turn-{number}")  # of the right form, without parsing it
+        return _turn_of(number)
 
     @property
     def number(self) -> int:
         """The turn's position in its session, counted from 1."""
         return int(self.removeprefix("turn-"))
+
+
+@lru_cache(_KEPT_TURN_IDS)
+def _turn_of(number: int) -> TurnId:
+    """Every Step of a turn asks which turn its session runs: the newest answers are kept."""
+    if number < 1:
+        raise ValueError(f"turns are counted from 1; there is no turn {number}")
+    return str.__new__(TurnId, f"turn-{number}")  # of the right form, without parsing it
 
 
 class ToolCallId(str):
@@ -107,7 +115,7 @@ class InterruptId(str):
     @classmethod
     def of(cls, turn: TurnId, call: ToolCallId) -> InterruptId:
         """The ID of the approval that ``call`` of ``turn`` waits for."""
-        return cls(f"{turn}.{call}")
+        return super().__new__(cls, f"{turn}.{call}")  # of the right form, as its parts are
 
 
 def idempotency_key(session: SessionId, turn: TurnId, call: ToolCallId) -> str:

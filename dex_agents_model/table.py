@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final
@@ -270,9 +270,8 @@ def react(step: Step, view: StepView, on: Occurrence, now: datetime) -> Reaction
     if row is None:
         raise StateCorrupt(f"{type(step).__name__} has no rule for {type(on).__name__}")
     reaction = row.rule(step, view, on, now)
-    strays = _targets(reaction) - row.to
-    if strays:
-        names = sorted(stray.__name__ for stray in strays)
+    if not row.to.issuperset(_targets(reaction)):
+        names = sorted(stray.__name__ for stray in set(_targets(reaction)) - row.to)
         raise StateCorrupt(f"{row.rule.__name__} leads to {names}, which its row does not name")
     return reaction
 
@@ -293,11 +292,9 @@ def answer(request: Request, view: RpcView, now: datetime) -> RpcDecision[Reply]
     return decision
 
 
-def _targets(reaction: Reaction) -> frozenset[type[Any]]:
-    match reaction:
-        case StepDecision(next=GoTo(steps)):
-            return frozenset(map(type, steps))
-        case StepDecision(next=end):
-            return frozenset({type(end)})
-        case effect:
-            return frozenset({type(effect)})
+def _targets(reaction: Reaction) -> Iterable[type[Any]]:
+    if not isinstance(reaction, StepDecision):
+        return (type(reaction),)
+    if isinstance(reaction.next, GoTo):
+        return map(type, reaction.next.steps)
+    return (type(reaction.next),)

@@ -14,12 +14,14 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 def clean_text(text: str) -> str:
     """``text`` with each NUL and each lone surrogate replaced by U+FFFD, and nothing else changed."""
+    if text.isascii() and "\0" not in text:
+        return text
     return _UNSTORABLE.sub(_REPLACEMENT, text)
 
 
 def is_storable(text: str) -> bool:
     """Whether ``text`` can be stored byte-exact: it holds no lone surrogate."""
-    return _SURROGATE.search(text) is None
+    return text.isascii() or _SURROGATE.search(text) is None
 
 
 def size_bytes(text: str) -> int:
@@ -29,6 +31,8 @@ def size_bytes(text: str) -> int:
 
 def keep_bytes(text: str, limit_bytes: int) -> str:
     """The longest start of ``text`` that has at most ``limit_bytes`` in UTF-8; no character is split."""
+    if text.isascii():
+        return text[:limit_bytes]
     encoded = text.encode("utf-8", "surrogatepass")
     if len(encoded) <= limit_bytes:
         return text

@@ -34,7 +34,7 @@ def fan_out_tool_calls(
 ) -> StepDecision:
     """One Step per call, in model order, and one ResumeTurn that waits for them all."""
     state = running_model(view)
-    records = _opened(on, view)
+    records = _opened(on, state, view)
     usage = view.usage + on.usage
     waiting = tuple(r for r in records if isinstance(r, AwaitingApproval))
     refusal = _refusal(records, len(waiting), view.options)
@@ -85,19 +85,17 @@ def _refusal(
     return None
 
 
-def _opened(on: ToolCallsRequested, view: TurnView) -> tuple[OpenCall, ...]:
+def _opened(on: ToolCallsRequested, state: RunningModel, view: TurnView) -> tuple[OpenCall, ...]:
     if not on.framework_run_state or not is_storable(on.framework_run_state):
         raise ContractBroken("the runner asked for tools without a run state that can be stored")
     if not on.tool_calls:
         raise ContractBroken("the runner asked for tools without naming a call")
-    state = running_model(view)
-    earlier = len(view.tool_calls)
     records = tuple(
-        _open(call, state, earlier + position) for position, call in enumerate(on.tool_calls)
+        _open(call, state, order) for order, call in enumerate(on.tool_calls, len(view.tool_calls))
     )
-    ids = [r.tool_call_id for r in view.tool_calls] + [r.tool_call_id for r in records]
-    repeated = sorted({call for call in ids if ids.count(call) > 1})
-    if repeated:
+    ids = [record.tool_call_id for record in (*view.tool_calls, *records)]
+    if len(set(ids)) < len(ids):
+        repeated = sorted({call for call in ids if ids.count(call) > 1})
         raise ContractBroken(f"tool call IDs repeat within {state.active_turn_id}: {repeated}")
     return records
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from ..errors import ContractBroken
 from ..ids import TurnId
-from ..records import AgentMessage, FrameworkMessage
+from ..records import AgentMessage, AgentUserMessage, FrameworkMessage
 from ..text import clean_text, is_storable
+
+
+def cleaned(message: AgentUserMessage) -> AgentUserMessage:
+    """What a user said, as a session keeps it."""
+    return AgentUserMessage(clean_text(message.text), message.message_id)
 
 
 def place(
@@ -29,11 +34,11 @@ def _placed(message: FrameworkMessage, sequence: int, turn: TurnId) -> AgentMess
         turn_id=turn,
         role=message.role,
         framework_item=message.framework_item,
-        text=_cleaned(message.text),
-        tool_call_id=_cleaned(message.tool_call_id),
-        tool_name=_cleaned(message.tool_name),
+        text=_clean(message.text),
+        tool_call_id=_clean(message.tool_call_id),
+        tool_name=_clean(message.tool_name),
     )
 
 
-def _cleaned(text: str | None) -> str | None:
+def _clean(text: str | None) -> str | None:
     return None if text is None else clean_text(text)

@@ -73,6 +73,7 @@ from ..views import (
     SnapshotView,
 )
 from .approval import superseded
+from .messages import cleaned
 
 KEPT_REQUEST_IDS: Final = 256
 CANCELLED_STEPS: Final[tuple[type[Step], ...]] = (
@@ -104,7 +105,7 @@ def queue_user_message(
         return RpcDecision(reply=False)
     return RpcDecision(
         writes=_taken(message.message_id, view),
-        publishes=(UserMessageQueued(_cleaned(message)),),
+        publishes=(UserMessageQueued(cleaned(message)),),
         reply=True,
     )
 
@@ -120,7 +121,7 @@ def steer_user_message(
     if view.options.user_message_refusal(message.text) is not None:
         return RpcDecision(reply=False)
     answered = view.interrupts if steering.rejects_pending_approvals else ()
-    queued = SteeringMessage(_cleaned(message), steering.rejects_pending_approvals)
+    queued = SteeringMessage(cleaned(message), steering.rejects_pending_approvals)
     return RpcDecision(
         writes=(
             *((SetInterrupts(()),) if answered else ()),
@@ -262,10 +263,6 @@ def _taken(request_id: str, view: RequestIdsView) -> tuple[SetTakenRequestIds, .
     if not request_id:
         return ()
     return (SetTakenRequestIds((*view.taken_request_ids, request_id)[-KEPT_REQUEST_IDS:]),)
-
-
-def _cleaned(message: AgentUserMessage) -> AgentUserMessage:
-    return AgentUserMessage(clean_text(message.text), message.message_id)
 
 
 def _label(text: str | None, limit_bytes: int = _LABEL_BYTES) -> str | None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from attrs import evolve
-
 from ..calls import FinalCall
 from ..decision import (
     AppendMessages,
@@ -59,12 +57,11 @@ from ..steps import (
     RunModel,
     StartAgentSession,
 )
-from ..text import clean_text
 from ..views import ResumeView, SessionView, TurnView
 from ..waits import ForToolResults, ForUserMessage
 from .compaction import boundary_to_compact, results_to_shorten, unsummarised
 from .limits import end_over_a_limit, running_model
-from .messages import place
+from .messages import cleaned, place
 
 
 def start_session(
@@ -224,7 +221,7 @@ def _begin_turn(
             writes=(
                 SetState(state),
                 *writes,
-                AppendUserMessage(sequence, turn, evolve(message, text=clean_text(message.text))),
+                AppendUserMessage(sequence, turn, cleaned(message)),
             ),
             events=(TurnEvent(turn, TurnStarted(sequence, message.message_id)),),
         ),
