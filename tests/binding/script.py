@@ -29,6 +29,8 @@ class Call:
     """Return the number of characters of its arguments instead of ``output``."""
     padding_characters: int = 0
     """Makes the arguments as much longer."""
+    early_gate: str | None = None
+    """Reached when a Worker has the call, and the tool has not begun."""
     late_gate: str | None = None
     """Reached when the tool's work is done, and its result is told to nobody yet."""
 
@@ -53,6 +55,8 @@ class Reply:
     crash: str | None = None
     crashes_until_attempt: int = 3
     """The last attempt at which ``crash`` is raised."""
+    way: str | None = None
+    """How else the model call ends, as that of a `Call`."""
     calls: tuple[Call, ...] = ()
     text: str = "done"
     text_characters: int | None = None

@@ -86,6 +86,7 @@ class ScriptedRunner:
 
     async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
         asked = Call.of(call.tool_call.arguments)
+        await hold(self._state_dir, call.flow_id, asked.early_gate)
         invocations_in(self._state_dir).record(
             call.tool_call.tool_name, key=call.idempotency_key, attempt=call.attempt
         )

@@ -92,6 +92,8 @@ def _model(state_dir: Path) -> FunctionModel:
             yield delta
         if reply.crash is not None and run <= reply.crashes_until_attempt:
             raise ConnectionError(reply.crash)
+        if reply.way is not None:
+            raise _end(reply.way)
         for chunk in _said(reply):
             yield chunk
 
@@ -120,8 +122,7 @@ async def _obey(ctx: RunContext[Whose], /, **arguments: Any) -> str:
     if call.error is not None:
         raise ToolFailed(call.error)
     if call.way is not None:
-        end = WAYS[call.way]
-        raise end()
+        raise _end(call.way)
     return output_of(call, text)
 
 
@@ -131,11 +132,27 @@ WAYS: Final[Mapping[str, Callable[[], BaseException]]] = {
     "deferral": CallDeferred,
     "cancelled": asyncio.CancelledError,
 }
-"""How a tool ends that a script lets end in this ``way``."""
+"""How a call ends that a script lets end in this ``way``."""
 
 
-class _HeldResults(AbstractCapability[Whose]):
-    """Holds a result at its call's ``late_gate``, when the tool's body has returned it."""
+def _end(way: str) -> BaseException:
+    return WAYS[way]()
+
+
+class _HeldCalls(AbstractCapability[Whose]):
+    """Holds a call around the tool's body: at its ``early_gate`` and at its ``late_gate``."""
+
+    async def before_tool_execute(
+        self,
+        ctx: RunContext[Whose],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: ValidatedToolArgs,
+    ) -> ValidatedToolArgs:
+        early_gate = Call.of(call.args_as_json_str()).early_gate
+        await hold(ctx.deps.state_dir, ctx.deps.session_id, early_gate)
+        return args
 
     async def after_tool_execute(
         self,
@@ -161,7 +178,7 @@ def obedient_flow(
     tools = [
         Tool[Whose].from_schema(_obey, name, None, _ANY_OBJECT, takes_ctx=True) for name in POLICIES
     ]
-    agent = Agent(deps_type=Whose, tools=tools, capabilities=[_HeldResults()])
+    agent = Agent(deps_type=Whose, tools=tools, capabilities=[_HeldCalls()])
 
     @agent.instructions
     def tell_the_session(ctx: RunContext[Whose]) -> str:

@@ -1,4 +1,4 @@
-"""A server with the agent of these cases, as a test sees it. No rule is checked here."""
+"""A server with the agent of these cases, as a test sees it and strikes it. No rule is checked here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attrs import define, field
 from pydantic_ai.messages import ModelMessage
 
 from dex_agents_dex import AgentRuntime
-from dex_agents_dex.testing import AgentTestStack, StepHistoryEntry, read_step_history
+from dex_agents_dex.testing import AgentTestStack, ChildProgram, StepHistoryEntry, wait_until
 from tests.binding.conversation import Conversation
 
 from .agent import OBEDIENT
@@ -30,19 +30,56 @@ class Talk(Conversation):
         await self.history()
         return results_of(loaded(m for m in await self.messages() if m.turn_id.number == turn))
 
+    async def has_begun(self, name: str, count: int = 1) -> None:
+        """Wait until ``count`` calls of the model or of one tool have begun, over all Workers."""
+        await wait_until(
+            f"{count} calls of {name} in {self.session_id}",
+            lambda: len(self.keys(name)) >= count,
+        )
+
+
+@define
+class SharedStack:
+    """An engine and one Worker, for one test after the other. One that kills them starts them again."""
+
+    stack: AgentTestStack
+    state_dir: Path
+    worker: ChildProgram
+
+    async def start_worker(self) -> None:
+        """Start a Worker when none is there."""
+        if not self.worker.is_running:
+            self.worker = await self.stack.start_worker()
+
 
 @define
 class Bench:
-    """Opens sessions on one server: the shared one, or the one of a stack that the test may break."""
+    """Opens sessions on the shared server, and strikes it; each test finds its Worker alive."""
 
-    speaks: AgentRuntime | AgentTestStack
-    state_dir: Path
+    shared: SharedStack
+    runtime: AgentRuntime
     new_session_id: Callable[[], str] = field(repr=False)
+
+    @property
+    def state_dir(self) -> Path:
+        return self.shared.state_dir
 
     def talk(self, flow_type: str = OBEDIENT) -> Talk:
         """A session that is not started yet."""
-        return Talk(self.speaks.sessions(flow_type), self.new_session_id(), self.state_dir)
+        return Talk(self.runtime.sessions(flow_type), self.new_session_id(), self.state_dir)
 
     async def steps(self, talk: Talk) -> list[StepHistoryEntry]:
         """Every Step method of the session that has ended."""
-        return list(await read_step_history(self.speaks.server_address, talk.session_id))
+        return list(await self.shared.stack.read_step_history(talk.session_id))
+
+    def kill_worker(self) -> None:
+        """SIGKILL the only Worker, and wait for its end."""
+        self.shared.worker.kill()
+
+    async def start_worker(self) -> None:
+        """Start the only Worker again."""
+        await self.shared.start_worker()
+
+    async def restart_engine(self) -> None:
+        """SIGKILL the engine and start it again on its port and data."""
+        await self.shared.stack.restart_engine()
