@@ -10,6 +10,7 @@ from dex_agents_model import AgentSessionOptions, ToolEffect, ToolPolicy
 
 from .client import AgentSessionClient, EventsLost, TurnOutcome
 from .errors import (
+    AccessDenied,
     AgentSessionError,
     EngineUnavailable,
     FlowNotBound,
@@ -22,9 +23,11 @@ from .errors import (
 )
 from .flow import AgentSessionFlow, agent_registry
 from .runtime import AgentRuntime
+from .serving import RuntimeHealth
 from .session_calls import ReadEvent
 
 __all__ = [
+    "AccessDenied",
     "AgentRuntime",
     "AgentSessionClient",
     "AgentSessionError",
@@ -35,6 +38,7 @@ __all__ = [
     "FlowNotBound",
     "MessageRefused",
     "ReadEvent",
+    "RuntimeHealth",
     "SessionAlreadyExists",
     "SessionBusy",
     "SessionNotFound",

@@ -40,7 +40,7 @@ async def retrying(
     loop = asyncio.get_running_loop()
     pause = _FIRST_PAUSE
     give_up_at = loop.time() + within.total_seconds()
-    with clear_errors(session, client.options.server_address):
+    with clear_errors(session, client.options):
         while True:
             try:
                 return await call()

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import dex
 import grpc
+
+SHUT: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+"""How a server answers whom it does not let in."""
+
+_NOT_OPEN: Final = (
+    dex.FlowNotFoundError,
+    dex.FlowNotActiveOrNotFoundError,
+    dex.FlowClosingError,
+)
 
 
 class AgentSessionError(Exception):
@@ -37,6 +47,10 @@ class EngineUnavailable(AgentSessionError):
     """No Dex server answers, or none could be started."""
 
 
+class AccessDenied(AgentSessionError):
+    """The Dex server asks for a token that it knows, or there is none to be read in the token file."""
+
+
 class FlowNotBound(AgentSessionError):
     """A Flow was asked for what needs a client, and was given none."""
 
@@ -46,8 +60,8 @@ class WorkerFailed(AgentSessionError):
 
 
 @contextmanager
-def clear_errors(session_id: str, server_address: str) -> Iterator[None]:
-    """Turns what the SDK raises about one session into this package's errors."""
+def clear_errors(session_id: str, server: dex.ClientOptions) -> Iterator[None]:
+    """Turns what the SDK raises about one session on a server into this package's errors."""
     try:
         yield
     except dex.FlowAlreadyStartedError as error:
@@ -55,7 +69,7 @@ def clear_errors(session_id: str, server_address: str) -> Iterator[None]:
             f"session {session_id!r} exists already, and was not started with this message;"
             " choose another ID, or send it the message"
         ) from error
-    except (dex.FlowNotFoundError, dex.FlowNotActiveOrNotFoundError) as error:
+    except _NOT_OPEN as error:
         raise SessionNotFound(f"there is no open session {session_id!r}") from error
     except dex.RpcLockConflictError as error:
         raise SessionBusy(
@@ -65,11 +79,21 @@ def clear_errors(session_id: str, server_address: str) -> Iterator[None]:
         said = error.worker_error_detail or error.detail or "no Worker serves its Flow type"
         raise WorkerFailed(f"session {session_id!r} got no answer from a Worker: {said}") from error
     except dex.DexServiceError as error:
+        said = error.detail or error.code.name
         if is_unreachable(error):
             raise EngineUnavailable(
-                f"no Dex server answers at {server_address}: {error.detail or error.code.name}"
+                f"no Dex server answers at {server.server_address}: {said}"
             ) from error
+        if error.code in SHUT:
+            raise denied(server.server_address, server.credential, said) from error
         raise
+
+
+def denied(address: str, credential: dex.Credential | None, said: str) -> AccessDenied:
+    """What a server means that lets a call with this credential not in."""
+    if credential is None:
+        return AccessDenied(f"the Dex server at {address} asks for a token: {said}")
+    return AccessDenied(f"the Dex server at {address} does not take the token: {said}")
 
 
 def is_unreachable(error: dex.DexServiceError) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 from contextlib import AsyncExitStack
@@ -12,14 +11,13 @@ from types import TracebackType
 from typing import Final, Self
 
 import dex
-import grpc
 
 from .client import AgentSessionClient
+from .dex_server import SERVER_ADDRESS_VARIABLE, DexServer
 from .engine_process import shared_engine
-from .errors import EngineUnavailable, is_unreachable
 from .flow import AgentSessionFlow, agent_registry
+from .serving import RuntimeHealth, health_of, require_server, serving
 
-SERVER_ADDRESS_VARIABLE: Final = "DEX_SERVER_ADDRESS"
 DEFAULT_DATA_DIR: Final = Path(".dex-agents")
 DEFAULT_WORKER_SLOTS: Final = 16
 DEFAULT_DRAIN_TIMEOUT: Final = timedelta(seconds=30)
@@ -34,20 +32,23 @@ class AgentRuntime:
 
     Without a server address, given here or in DEX_SERVER_ADDRESS, it uses the dev engine of
     ``data_dir``, which it starts if none runs. That engine ends with the last program that uses it,
-    or goes on with ``keep_engine=True``. With ``serve=False`` there is no Worker, only the client.
-    On leaving, calls that run have ``drain_timeout`` to end; what is cut off then goes on elsewhere,
-    as its effect says.
+    or goes on with ``keep_engine=True``. A server that asks for a bearer token gets the one in
+    ``token_file``, or in the file that DEX_SERVER_TOKEN_FILE names; it is read again when it changes.
+    With ``serve=False`` there is no Worker, only the client. On leaving, calls that run have
+    ``drain_timeout`` to end; what is cut off then goes on elsewhere, as its effect says.
 
     Raises:
         ValueError: no Flow, two of one type, fewer than two Worker slots, or none of them
             reserved for RPCs: a tool Step that asks its own session something would wait for ever.
         EngineUnavailable: on entering, when no server answers and none can be started.
+        AccessDenied: on entering, when the token file cannot be used, or the server wants another token.
     """
 
     def __init__(
         self,
         *flows: AgentSessionFlow,
         server_address: str | None = None,
+        token_file: str | Path | None = None,
         data_dir: str | Path = DEFAULT_DATA_DIR,
         worker_slots: int = DEFAULT_WORKER_SLOTS,
         reserved_rpc_slots: int = 1,
@@ -66,6 +67,7 @@ class AgentRuntime:
         if len(self._flows) < len(flows):
             raise ValueError("two of the flows have the same flow type; each agent needs its own")
         self._given_address = server_address or os.environ.get(SERVER_ADDRESS_VARIABLE)
+        self._token_file = token_file
         self._data_dir = Path(data_dir)
         self._pull = dex.PullWorkerOptions(
             max_concurrent_tasks=worker_slots,
@@ -76,11 +78,12 @@ class AgentRuntime:
         self._keep_engine = keep_engine
         self._running = AsyncExitStack()
         self._client: dex.AsyncClient | None = None
+        self._worker: dex.AsyncWorker | None = None
         self._address = ""
 
     @property
     def server_address(self) -> str:
-        """The Dex server in use, ``host:port``."""
+        """The Dex server in use, ``host:port``; empty before the runtime is entered."""
         return self._address
 
     def sessions(self, flow: AgentSessionFlow | str) -> AgentSessionClient:
@@ -96,9 +99,23 @@ class AgentRuntime:
             raise ValueError(
                 f"unknown flow type {flow_type!r}; this runtime has {', '.join(self._flows)}"
             )
+        return AgentSessionClient(self._entered, known)
+
+    async def health(self, *, within: timedelta = _ANSWERS_WITHIN) -> RuntimeHealth:
+        """Whether the server answers and the Worker asks it for work: what a readiness probe asks.
+
+        It answers as soon as all is well, and ``within`` that time at the latest.
+
+        Raises:
+            RuntimeError: the runtime was not entered.
+        """
+        return await health_of(self._entered, self._worker, within)
+
+    @property
+    def _entered(self) -> dex.AsyncClient:
         if self._client is None:
             raise RuntimeError("enter the runtime first: async with AgentRuntime(...) as runtime")
-        return AgentSessionClient(self._client, known)
+        return self._client
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -111,15 +128,17 @@ class AgentRuntime:
             cache_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="dex-blobs-"))
             cache = dex.open_blob_cache(dex.BlobCacheConfig(cache_dir, _BLOB_CACHE_BYTES))
             stack.callback(cache.close)
-            options = dex.ClientOptions(
-                server_address=self._address, worker_target=dex.WorkerTarget(pull=True)
+            server = DexServer.at(self._address, self._token_file)
+            client = await stack.enter_async_context(
+                dex.AsyncClient(registry, cache, server.client_options)
             )
-            client = await stack.enter_async_context(dex.AsyncClient(registry, cache, options))
-            await self._require_server(client)
+            await require_server(client, _ANSWERS_WITHIN)
             for flow in self._flows.values():
                 flow.bind(client)
             if self._serve:
-                await self._start_worker(registry, cache, stack)
+                worker = dex.AsyncWorker(registry, cache, server.worker_options(self._pull))
+                await stack.enter_async_context(serving(worker, _REGISTERS_WITHIN))
+                self._worker = worker
             self._client = client
             self._running = stack.pop_all()
         return self
@@ -130,45 +149,5 @@ class AgentRuntime:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._client = None
+        self._client = self._worker = None
         await self._running.aclose()
-
-    async def _require_server(self, client: dex.AsyncClient) -> None:
-        try:
-            async with asyncio.timeout(_ANSWERS_WITHIN.total_seconds()):
-                await client.health_check()
-        except (dex.DexServiceError, TimeoutError) as error:
-            if isinstance(error, dex.DexServiceError) and not is_unreachable(error):
-                return  # it answers; whether it will do is for the Worker and the calls to find out
-            raise EngineUnavailable(
-                f"no Dex server answers at {self._address}: {_in_one_line(error)}"
-            ) from error
-
-    async def _start_worker(
-        self, registry: dex.Registry, cache: dex.BlobCache, stack: AsyncExitStack
-    ) -> None:
-        worker = dex.AsyncWorker(
-            registry,
-            cache,
-            dex.WorkerOptions(server_address=self._address, pull=self._pull),
-        )
-        serving = asyncio.create_task(worker.start())
-
-        async def stop() -> None:
-            await worker.stop()
-            await asyncio.gather(serving, return_exceptions=True)
-
-        stack.push_async_callback(stop)
-        try:
-            await worker.wait_pull_registered(_REGISTERS_WITHIN.total_seconds())
-        except (RuntimeError, TimeoutError) as error:
-            raise EngineUnavailable(
-                f"no Dex server takes this Worker at {self._address}: {_in_one_line(error)}"
-            ) from error
-
-
-def _in_one_line(error: BaseException) -> str:
-    """What a person needs of an error of the SDK, which quotes gRPC's own report over many lines."""
-    cause = error.__cause__
-    said = cause.details() if isinstance(cause, grpc.aio.AioRpcError) else str(error)
-    return " ".join((said or "").split()) or type(error).__name__

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import grpc
 from dex.dexpb import dex_pb2 as pb
-from dex.dexpb import dex_pb2_grpc
+
+from .dex_server import DexServer
 
 
-async def history_events(server_address: str, flow_id: str) -> AsyncIterator[pb.FlowHistoryEvent]:
+async def history_events(server: DexServer, flow_id: str) -> AsyncIterator[pb.FlowHistoryEvent]:
     """Every event of the Flow's current run, oldest first.
 
     Raises:
-        grpc.RpcError: the server does not answer, or knows no such Flow.
+        grpc.RpcError: the server does not answer, lets nobody in, or knows no such Flow.
     """
-    options = (("grpc.max_receive_message_length", -1),)
-    async with grpc.aio.insecure_channel(server_address, options=options) as channel:
-        service = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
+    async with server.flow_service() as service:
         request = pb.GetHistoryEventsRequest(flow_id=flow_id)
         while True:
-            page: pb.GetHistoryEventsResponse = await service.GetHistoryEvents(request)
+            page: pb.GetHistoryEventsResponse = await service.GetHistoryEvents(
+                request, metadata=server.metadata
+            )
             for event in page.events:
                 yield event
             if not page.next_page_token:

@@ -16,9 +16,10 @@ import dex
 from attrs import frozen
 
 from ..client import AgentSessionClient
+from ..dex_server import SERVER_ADDRESS_VARIABLE, TOKEN_FILE_VARIABLE, DexServer
 from ..engine_process import shared_engine
 from ..errors import clear_errors
-from ..runtime import DEFAULT_DATA_DIR, SERVER_ADDRESS_VARIABLE
+from ..runtime import DEFAULT_DATA_DIR
 from .desk import client_at, desk_at
 from .probing import ask_whether_it_answers
 from .trouble import NoServer
@@ -36,6 +37,7 @@ class Place:
 
     server: str | None
     data_dir: Path
+    token_file: Path | None = None
 
     @property
     def has_sessions(self) -> bool:
@@ -49,15 +51,19 @@ class Place:
             options = ("--server", self.server)
         elif self.data_dir != DEFAULT_DATA_DIR:
             options = ("--data-dir", str(self.data_dir))
+        if self.token_file is not None:
+            options = (*options, "--token-file", str(self.token_file))
         return shlex.join(("dex-agents", *words, *options))
 
 
 def at_a_place(command: C) -> C:
-    """Gives a command the two options, and their meaning as its argument ``place``."""
+    """Gives a command the options that say where, and their meaning as its argument ``place``."""
 
     @functools.wraps(command)
-    def placed(*args: Any, server: str | None, data_dir: Path, **others: Any) -> Any:
-        return command(*args, place=Place(server or None, data_dir), **others)
+    def placed(
+        *args: Any, server: str | None, data_dir: Path, token_file: Path | None, **others: Any
+    ) -> Any:
+        return command(*args, place=Place(server or None, data_dir, token_file), **others)
 
     data_dir = click.option(
         "--data-dir",
@@ -73,16 +79,24 @@ def at_a_place(command: C) -> C:
         metavar="HOST:PORT",
         help="The Dex server.",
     )
-    placed_command: Any = server(data_dir(placed))
+    token_file = click.option(
+        "--token-file",
+        envvar=TOKEN_FILE_VARIABLE,
+        show_envvar=True,
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Holds the bearer token that the server asks for.",
+    )
+    placed_command: Any = server(token_file(data_dir(placed)))
     return placed_command  # type: ignore[no-any-return]  # click knows only that it is a callable
 
 
 @asynccontextmanager
-async def server_at(place: Place, *, keep_engine: bool = False) -> AsyncIterator[str]:
-    """The address of the server at ``place``, which has answered. It starts the engine of a directory.
+async def server_at(place: Place, *, keep_engine: bool = False) -> AsyncIterator[DexServer]:
+    """The server at ``place``, which has answered. It starts the engine of a directory.
 
     Raises:
         EngineUnavailable: none answers, or what answers is no Dex server.
+        AccessDenied: it lets nobody in with this token, or the token cannot be read.
     """
     async with AsyncExitStack() as stack:
         address = place.server
@@ -90,8 +104,9 @@ async def server_at(place: Place, *, keep_engine: bool = False) -> AsyncIterator
             address = await stack.enter_async_context(
                 shared_engine(place.data_dir, keep=keep_engine)
             )
-        await ask_whether_it_answers(address)
-        yield address
+        server = DexServer.at(address, place.token_file)
+        await ask_whether_it_answers(server)
+        yield server
 
 
 @frozen
@@ -100,7 +115,7 @@ class FoundSession:
 
     info: dex.FlowInfo
     sessions: AgentSessionClient
-    server_address: str
+    server: DexServer
 
 
 @asynccontextmanager
@@ -112,10 +127,10 @@ async def session_at(place: Place, session_id: str) -> AsyncIterator[FoundSessio
         SessionNotFound: there is no such session.
         NoServer: no engine has ever run on the directory.
     """
-    async with existing_server_at(place) as address:
-        info = await describe(address, session_id)
-        async with desk_at(address, {info.flow_type: session_id}) as desk:
-            yield FoundSession(info, desk.sessions(info.flow_type), address)
+    async with existing_server_at(place) as server:
+        info = await describe(server, session_id)
+        async with desk_at(server, {info.flow_type: session_id}) as desk:
+            yield FoundSession(info, desk.sessions(info.flow_type), server)
 
 
 async def ask(
@@ -127,12 +142,12 @@ async def ask(
         AgentSessionError: as the call, and as `session_at`.
         NoServer: there was no answer in 8 seconds.
     """
-    async with session_at(place, session_id) as found, in_time(found.server_address):
+    async with session_at(place, session_id) as found, in_time(found.server):
         return await call(found.sessions)
 
 
 @asynccontextmanager
-async def in_time(server_address: str) -> AsyncIterator[None]:
+async def in_time(server: DexServer) -> AsyncIterator[None]:
     """Bounds what a command asks of a session.
 
     Raises:
@@ -143,13 +158,13 @@ async def in_time(server_address: str) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise NoServer(
-            f"the server at {server_address} gave no answer in {_CALL_ENDS_WITHIN.seconds} s; what"
+            f"the server at {server.address} gave no answer in {_CALL_ENDS_WITHIN.seconds} s; what"
             " was asked may have happened all the same: look with `dex-agents show`"
         ) from None
 
 
 @asynccontextmanager
-async def existing_server_at(place: Place) -> AsyncIterator[str]:
+async def existing_server_at(place: Place) -> AsyncIterator[DexServer]:
     """As `server_at`, but it makes no new engine.
 
     Raises:
@@ -161,16 +176,16 @@ async def existing_server_at(place: Place) -> AsyncIterator[str]:
             " name a server with --server, another directory with --data-dir,"
             " or begin with `dex-agents chat MODULE:FLOW`"
         )
-    async with server_at(place) as address:
-        yield address
+    async with server_at(place) as server:
+        yield server
 
 
-async def describe(server_address: str, session_id: str) -> dex.FlowInfo:
+async def describe(server: DexServer, session_id: str) -> dex.FlowInfo:
     """What the server knows of a session without asking it.
 
     Raises:
         SessionNotFound: there is no such session.
     """
-    async with client_at(server_address) as client:
-        with clear_errors(session_id, server_address):
+    async with client_at(server) as client:
+        with clear_errors(session_id, client.options):
             return await client.describe_flow(session_id)

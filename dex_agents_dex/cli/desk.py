@@ -13,6 +13,7 @@ import dex
 from attrs import frozen
 
 from ..client import AgentSessionClient
+from ..dex_server import DexServer
 from ..errors import WorkerFailed
 from ..flow import AgentSessionFlow, agent_registry
 from .rpc_worker import flow_without_agent, registry_without_steps, rpc_worker
@@ -25,7 +26,7 @@ _A_WORKER_ANSWERS_WITHIN: Final = timedelta(milliseconds=500)
 class Desk:
     """Sessions of some Flow types on one server."""
 
-    server_address: str
+    server: DexServer
     client: dex.AsyncClient
     flows: Mapping[str, AgentSessionFlow]
 
@@ -34,7 +35,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk_at(server_address: str, samples: Mapping[str, str]) -> AsyncIterator[Desk]:
+async def desk_at(server: DexServer, samples: Mapping[str, str]) -> AsyncIterator[Desk]:
     """Asks the sessions of some Flow types, and answers for those that no Worker answers for.
 
     ``samples`` has one session of each Flow type, to find out which.
@@ -44,22 +45,22 @@ async def desk_at(server_address: str, samples: Mapping[str, str]) -> AsyncItera
         AgentSessionError: a session could not be asked.
     """
     flows = {flow_type: flow_without_agent(flow_type) for flow_type in samples}
-    async with _client(server_address, agent_registry(*flows.values())) as (client, _):
-        desk = Desk(server_address, client, flows)
+    async with _client(server, agent_registry(*flows.values())) as (client, _):
+        desk = Desk(server, client, flows)
         unserved = [
             flow_type
             for flow_type, session_id in samples.items()
             if not await _is_served(desk.sessions(flow_type), session_id)
         ]
         if unserved:
-            async with answering_at(server_address, unserved):
+            async with answering_at(server, unserved):
                 yield desk
         else:
             yield desk
 
 
 @asynccontextmanager
-async def answering_at(server_address: str, flow_types: Sequence[str]) -> AsyncIterator[None]:
+async def answering_at(server: DexServer, flow_types: Sequence[str]) -> AsyncIterator[None]:
     """Answers the RPCs of all sessions of ``flow_types``, beside whatever Workers there are.
 
     Raises:
@@ -67,8 +68,8 @@ async def answering_at(server_address: str, flow_types: Sequence[str]) -> AsyncI
     """
     registry = registry_without_steps(map(flow_without_agent, flow_types))
     async with (
-        _client(server_address, registry) as (_, cache),
-        rpc_worker(registry, cache, server_address),
+        _client(server, registry) as (_, cache),
+        rpc_worker(registry, cache, server),
     ):
         yield
 
@@ -83,23 +84,20 @@ async def _is_served(sessions: AgentSessionClient, session_id: str) -> bool:
 
 
 @asynccontextmanager
-async def client_at(server_address: str) -> AsyncIterator[dex.AsyncClient]:
+async def client_at(server: DexServer) -> AsyncIterator[dex.AsyncClient]:
     """A client that knows no Flow: for what the server tells by itself."""
-    async with _client(server_address, agent_registry()) as (client, _):
+    async with _client(server, agent_registry()) as (client, _):
         yield client
 
 
 @asynccontextmanager
 async def _client(
-    server_address: str, registry: dex.Registry
+    server: DexServer, registry: dex.Registry
 ) -> AsyncIterator[tuple[dex.AsyncClient, dex.BlobCache]]:
-    options = dex.ClientOptions(
-        server_address=server_address, worker_target=dex.WorkerTarget(pull=True)
-    )
     with tempfile.TemporaryDirectory(prefix="dex-blobs-") as directory:
         cache = dex.open_blob_cache(dex.BlobCacheConfig(directory, _CACHE_BYTES))
         try:
-            async with dex.AsyncClient(registry, cache, options) as client:
+            async with dex.AsyncClient(registry, cache, server.client_options) as client:
                 yield client, cache
         finally:
             cache.close()

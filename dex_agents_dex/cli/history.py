@@ -8,6 +8,7 @@ from typing import Final
 from attrs import frozen
 from dex.dexpb import dex_pb2 as pb
 
+from ..dex_server import DexServer
 from ..server_history import history_events
 
 _METHODS: Final = {
@@ -34,14 +35,14 @@ class EndedStep:
     error: str | None
 
 
-async def read_steps(server_address: str, session_id: str) -> tuple[EndedStep, ...]:
+async def read_steps(server: DexServer, session_id: str) -> tuple[EndedStep, ...]:
     """The Step methods of a session that have ended, in the order of their ends.
 
     Raises:
         grpc.RpcError: the server does not answer, or knows no such session.
     """
     steps: list[EndedStep] = []
-    async for event in history_events(server_address, session_id):
+    async for event in history_events(server, session_id):
         kind = event.WhichOneof("payload")
         if kind in _METHODS:
             method, has_failed = _METHODS[kind]

@@ -124,12 +124,12 @@ async def _sessions(
 ) -> list[_Listed]:
     listed: list[_Listed] = []
     async with (
-        existing_server_at(place) as address,
-        client_at(address) as client,
+        existing_server_at(place) as server,
+        client_at(server) as client,
         aclosing(_pages(client, agent)) as pages,
     ):
         async for page in pages:
-            async with desk_at(address, {found.flow_type: found.flow_id for found in page}) as desk:
+            async with desk_at(server, {found.flow_type: found.flow_id for found in page}) as desk:
                 for found in page:
                     reader = desk.sessions(found.flow_type)
                     try:
@@ -250,7 +250,7 @@ def events(session: str, only_new: bool, no_follow: bool, as_json: bool, place: 
 
     async def follow_while_it_answers() -> None:
         async with session_at(place, session) as found:
-            await while_it_answers(found.server_address, follow(found))
+            await while_it_answers(found.server, follow(found))
 
     try:
         run(follow_while_it_answers())

@@ -8,51 +8,53 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import grpc
-from dex.dexpb import dex_pb2_grpc
 from google.protobuf.empty_pb2 import Empty
 
-from ..errors import EngineUnavailable
+from ..dex_server import DexServer
+from ..errors import SHUT, EngineUnavailable, denied
 
 T = TypeVar("T")
 
 _ANSWERS_WITHIN: Final = timedelta(seconds=5)
 _LOOK_EVERY: Final = timedelta(seconds=2)
 _SILENT: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
-_CLOSED: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
 
-async def ask_whether_it_answers(server_address: str, *, within: timedelta | None = None) -> None:
+async def ask_whether_it_answers(server: DexServer, *, within: timedelta | None = None) -> None:
     """Ask the server who it is.
 
     Raises:
         EngineUnavailable: nothing answers ``within`` (else 5 seconds), or no Dex server.
+        AccessDenied: it lets nobody in with this token, or the token cannot be read.
     """
-    async with grpc.aio.insecure_channel(server_address) as channel:
-        service = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
+    async with server.flow_service() as service:
         try:
             await service.GetServerInfo(
-                Empty(), timeout=(within or _ANSWERS_WITHIN).total_seconds()
+                Empty(),
+                metadata=server.metadata,
+                timeout=(within or _ANSWERS_WITHIN).total_seconds(),
             )
         except grpc.aio.AioRpcError as error:
             # gRPC tells the whole way to the fault; its last words are the fault.
             said = (error.details() or error.code().name).rpartition(": ")[2].strip("]")
+            if error.code() in SHUT:
+                raise denied(server.address, server.credential, said) from error
             if error.code() in _SILENT:
-                told = f"no Dex server answers at {server_address}: {said}"
-            elif error.code() in _CLOSED:
-                told = f"the Dex server at {server_address} lets nobody in without a token: {said}"
+                told = f"no Dex server answers at {server.address}: {said}"
             else:
-                told = f"what answers at {server_address} is not a Dex server: {said}"
+                told = f"what answers at {server.address} is not a Dex server: {said}"
             raise EngineUnavailable(told) from error
 
 
-async def while_it_answers(server_address: str, work: Coroutine[Any, Any, T]) -> T:
+async def while_it_answers(server: DexServer, work: Coroutine[Any, Any, T]) -> T:
     """The result of ``work``, which is cancelled when the server stops answering.
 
     Raises:
         EngineUnavailable: it does not answer any more.
+        AccessDenied: it lets nobody in with this token any more.
     """
     working = asyncio.create_task(work)
-    watching = asyncio.create_task(_watch(server_address))
+    watching = asyncio.create_task(_watch(server))
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -64,12 +66,12 @@ async def while_it_answers(server_address: str, work: Coroutine[Any, Any, T]) ->
         await asyncio.gather(working, watching, return_exceptions=True)
 
 
-async def _watch(server_address: str) -> None:
+async def _watch(server: DexServer) -> None:
     failures = 0
     while True:
         await asyncio.sleep(_LOOK_EVERY.total_seconds())
         try:
-            await ask_whether_it_answers(server_address, within=_LOOK_EVERY)
+            await ask_whether_it_answers(server, within=_LOOK_EVERY)
             failures = 0
         except EngineUnavailable:
             failures += 1

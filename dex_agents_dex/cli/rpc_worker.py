@@ -20,8 +20,9 @@ from dex_agents_model import (
     ToolExecutionResult,
 )
 
-from ..errors import EngineUnavailable
+from ..dex_server import DexServer
 from ..flow import AgentSessionFlow, agent_registry
+from ..serving import serving
 
 _REGISTERS_WITHIN: Final = timedelta(seconds=8)
 _DECLINES_FOR: Final = timedelta(milliseconds=200)
@@ -54,7 +55,7 @@ def registry_without_steps(flows: Iterable[AgentSessionFlow]) -> dex.Registry:
 
 @asynccontextmanager
 async def rpc_worker(
-    registry: dex.Registry, cache: dex.BlobCache, server_address: str
+    registry: dex.Registry, cache: dex.BlobCache, server: DexServer
 ) -> AsyncIterator[None]:
     """While this lasts, this program answers the RPCs of the Flows in ``registry``.
 
@@ -62,25 +63,12 @@ async def rpc_worker(
         EngineUnavailable: the server does not take the Worker.
     """
     pull = dex.PullWorkerOptions(max_concurrent_tasks=_SLOTS, stop_drain_timeout=_DRAINS_WITHIN)
-    worker = dex.AsyncWorker(
-        registry, cache, dex.WorkerOptions(server_address=server_address, pull=pull)
-    )
-    serving = asyncio.create_task(worker.start())
-    try:
-        try:
-            await worker.wait_pull_registered(_REGISTERS_WITHIN.total_seconds())
-        except (RuntimeError, TimeoutError) as error:
-            said = " ".join(str(error).split()) or "it does not answer"
-            raise EngineUnavailable(
-                f"the server at {server_address} takes no Worker: {said}"
-            ) from error
+    worker = dex.AsyncWorker(registry, cache, server.worker_options(pull))
+    async with serving(worker, _REGISTERS_WITHIN):
         yield
         # A Step that is offered to a Worker while it goes loses an attempt. What the last call has
         # set going is offered at once, so it is declined before.
         await asyncio.sleep(_DECLINES_FOR.total_seconds())
-    finally:
-        await worker.stop()
-        await asyncio.gather(serving, return_exceptions=True)
 
 
 class _NoAgent:

@@ -68,10 +68,15 @@ async def _serve(flows: tuple[AgentSessionFlow, ...], slots: int, place: Place) 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     async with (
-        server_at(place, keep_engine=True) as address,
-        AgentRuntime(*flows, server_address=address, worker_slots=slots),
+        server_at(place, keep_engine=True) as server,
+        AgentRuntime(
+            *flows,
+            server_address=server.address,
+            token_file=place.token_file,
+            worker_slots=slots,
+        ),
     ):
         names = ", ".join(flow.get_flow_type() for flow in flows)
-        click.echo(f"serving {names} on {address}, pid {os.getpid()}; Ctrl-C stops")
+        click.echo(f"serving {names} on {server.address}, pid {os.getpid()}; Ctrl-C stops")
         await stopping.wait()
         click.echo("stopping: what runs may end", err=True)

@@ -75,7 +75,7 @@ def show(session: str, steps: bool, as_json: bool, place: Place) -> None:
 
 
 async def _read(place: Place, session: str, *, with_steps: bool) -> _Shown:
-    async with session_at(place, session) as found, in_time(found.server_address):
+    async with session_at(place, session) as found, in_time(found.server):
         snapshot = await found.sessions.get_agent_snapshot(session)
         approvals = list[ApprovalRecord]()
         while True:
@@ -83,7 +83,7 @@ async def _read(place: Place, session: str, *, with_steps: bool) -> _Shown:
             approvals.extend(page.approvals)
             if not page.has_more:
                 break
-        steps = await read_steps(found.server_address, session) if with_steps else ()
+        steps = await read_steps(found.server, session) if with_steps else ()
         return _Shown(place, found.info, snapshot, tuple(approvals), steps)
 
 

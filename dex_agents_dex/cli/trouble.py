@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Final, TypeVar
 import click
 import dex
 
+from ..dex_server import TOKEN_FILE_VARIABLE
 from ..errors import (
+    AccessDenied,
     AgentSessionError,
     EngineUnavailable,
     SessionAlreadyExists,
@@ -73,6 +75,8 @@ def told(error: AgentSessionError | dex.DexServiceError) -> Trouble:
     match error:
         case EngineUnavailable():
             return NoServer(f"{error}; {WHAT_TO_DO}")
+        case AccessDenied():
+            return NoServer(f"{error}; {HOW_TO_GET_IN}")
         case SessionNotFound() | TurnNotFound():
             return NotThere(f"{error}; `dex-agents sessions` lists those that there are")
         case SessionAlreadyExists() | WorkerFailed() | AgentSessionError():
@@ -82,3 +86,6 @@ def told(error: AgentSessionError | dex.DexServiceError) -> Trouble:
 
 
 WHAT_TO_DO: Final = "name a server with --server HOST:PORT, or run one with `dex-agents dev`"
+HOW_TO_GET_IN: Final = (
+    f"name the file of a token that it takes with --token-file or {TOKEN_FILE_VARIABLE}"
+)

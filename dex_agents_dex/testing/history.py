@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from attrs import frozen
 from dex.dexpb import dex_pb2 as pb
 
+from ..dex_server import DexServer
 from ..server_history import history_events
 
 WAIT_FOR_COMPLETED_EVENT: Final = "step_wait_for_completed"
@@ -32,16 +34,22 @@ class StepHistoryEntry:
     final_attempt: int
 
 
-async def read_step_history(server_address: str, flow_id: str) -> tuple[StepHistoryEntry, ...]:
+async def read_step_history(
+    server_address: str, flow_id: str, *, token_file: str | Path | None = None
+) -> tuple[StepHistoryEntry, ...]:
     """Every Step method of the Flow's current run that has ended, in the order of its ends.
 
+    Without ``token_file`` it takes the token from the file that DEX_SERVER_TOKEN_FILE names.
+
     Raises:
-        grpc.RpcError: the server does not answer, or knows no such Flow.
+        AccessDenied: the token file cannot be used.
+        grpc.RpcError: the server does not answer, lets nobody in, or knows no such Flow.
     """
+    server = DexServer.at(server_address, token_file)
     return tuple(
         [
             _entry(event)
-            async for event in history_events(server_address, flow_id)
+            async for event in history_events(server, flow_id)
             if event.WhichOneof("payload") in _STEP_EVENTS
         ]
     )

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from ..dex_server import SERVER_ADDRESS_VARIABLE
 from ..flow import AgentSessionFlow
-from ..runtime import DEFAULT_WORKER_SLOTS, SERVER_ADDRESS_VARIABLE, AgentRuntime
+from ..runtime import DEFAULT_WORKER_SLOTS, AgentRuntime
 
 READY_LINE: Final = "agent worker ready"
 

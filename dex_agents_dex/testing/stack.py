@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import Self
 
 from ..client import AgentSessionClient
+from ..dex_server import SERVER_ADDRESS_VARIABLE
 from ..flow import AgentSessionFlow
-from ..runtime import SERVER_ADDRESS_VARIABLE, AgentRuntime
+from ..runtime import AgentRuntime
 from .children import ChildProgram
 from .history import StepHistoryEntry, read_step_history
 from .private_engine import PrivateEngine

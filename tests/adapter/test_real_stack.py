@@ -15,7 +15,7 @@ import pytest_asyncio
 from attrs import frozen
 
 from dex_agents_dex import AgentSessionClient, ReadEvent
-from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
+from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE
 from dex_agents_dex.testing import (
     AgentTestStack,
     FileGate,

@@ -12,7 +12,7 @@ import pytest_asyncio
 from attrs import field, frozen
 
 from dex_agents_dex import AgentRuntime
-from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
+from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE
 from dex_agents_dex.testing import AgentTestStack
 from dex_agents_dex.testing.plugin import (
     OpenAgentTestStack,

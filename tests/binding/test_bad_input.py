@@ -20,7 +20,7 @@ from dex_agents_dex import (
     SessionNotFound,
 )
 from dex_agents_dex.devengine import DevEngine
-from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
+from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE
 from dex_agents_dex.session_calls import SessionCalls
 
 from .flows import build_flows

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dex_agents_dex import AgentRuntime, SessionNotFound
-from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
+from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE
 from dex_agents_dex.testing import (
     EXECUTE_COMPLETED_EVENT,
     WAIT_FOR_COMPLETED_EVENT,

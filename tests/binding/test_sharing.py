@@ -10,7 +10,7 @@ import pytest
 from dex_agents_dex import AgentRuntime
 from dex_agents_dex.devengine import DevEngine
 from dex_agents_dex.devengine.data_directory import DataDirectory
-from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
+from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE
 from dex_agents_dex.testing import wait_until
 
 from .flows import build_flows

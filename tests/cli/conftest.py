@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from dex_agents_dex import AgentRuntime, AgentSessionClient
 from dex_agents_dex.cli import main
-from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
+from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE, DexServer
 from dex_agents_dex.testing import ChildProgram, FileGate, wait_for_agent_snapshot
 from dex_agents_dex.testing.private_engine import PrivateEngine
 from dex_agents_model import AgentSnapshot
@@ -56,6 +56,10 @@ class Bench:
     engine: PrivateEngine
     state_dir: Path
     workers: list[ChildProgram] = field(factory=list)
+
+    @property
+    def dex_server(self) -> DexServer:
+        return DexServer(self.engine.server_address)
 
     @property
     def server(self) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from dex_agents_dex import EngineUnavailable
 from dex_agents_dex.cli import main, probing
-from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
+from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE
 
 from . import agent
 from .conftest import Bench, dex_agents
@@ -170,9 +170,7 @@ async def test_while_it_answers__ends_the_work_when_the_server_goes(
 ) -> None:
     monkeypatch.setattr(probing, "_LOOK_EVERY", timedelta(milliseconds=100))
     endless = asyncio.Event()
-    work = asyncio.create_task(
-        probing.while_it_answers(bench.engine.server_address, endless.wait())
-    )
+    work = asyncio.create_task(probing.while_it_answers(bench.dex_server, endless.wait()))
     bench.engine.kill()
 
     with pytest.raises(EngineUnavailable, match="no Dex server answers at"):
@@ -183,4 +181,4 @@ async def test_while_it_answers__gives_the_result_of_the_work(bench: Bench) -> N
     async def work() -> str:
         return "done"
 
-    assert await probing.while_it_answers(bench.engine.server_address, work()) == "done"
+    assert await probing.while_it_answers(bench.dex_server, work()) == "done"

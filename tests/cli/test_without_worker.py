@@ -78,7 +78,7 @@ def test_no_attempt_is_spent__by_a_step_that_a_command_declined(
     _serve_to_the_end(bench, session_id)
 
     async def talk_beside_a_command(sessions: AgentSessionClient) -> None:
-        async with answering_at(bench.engine.server_address, [agent.FLOW_TYPE]):
+        async with answering_at(bench.dex_server, [agent.FLOW_TYPE]):
             for number in range(10):
                 await sessions.send_user_message(session_id, f"hello {number}")
                 await wait_for_end(sessions, session_id, turn_count=number + 2)

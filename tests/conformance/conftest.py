@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from attrs import frozen
 
-from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
+from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE
 from dex_agents_dex.testing import AgentTestStack, ChildProgram
 
 from .moment import Course

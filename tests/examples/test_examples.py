@@ -11,7 +11,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
+from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE
 from dex_agents_dex.testing import wait_until
 from dex_agents_dex.testing.private_engine import PrivateEngine
 

@@ -6,13 +6,14 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from uuid import uuid4
 
 import click
 from rich.text import Text
 
 from ...client import AgentSessionClient
+from ...dex_server import DexServer
 from ...errors import AgentSessionError, SessionNotFound
 from ...flow import AgentSessionFlow
 from ...runtime import AgentRuntime
@@ -75,15 +76,15 @@ async def _chat(
     Raises:
         AgentSessionError: there was none, for the session could not be opened.
     """
-    async with server_at(place, keep_engine=True) as address:
-        is_new = await _is_new(address, session_id, flow)
-        async with _sessions(flow, address, no_worker=no_worker) as sessions:
+    async with server_at(place, keep_engine=True) as server:
+        is_new = await _is_new(server, session_id, flow)
+        async with _sessions(flow, server, place, no_worker=no_worker) as sessions:
             if is_new:
                 await sessions.start_session(session_id)
             with _screen() as screen:
                 board = Board(session_id)
                 try:
-                    await _converse(sessions, board, flow, screen, address)
+                    await _converse(sessions, board, flow, screen, server)
                 except AgentSessionError as error:
                     return told(error)
             if board.running is not None and not no_worker:
@@ -91,14 +92,14 @@ async def _chat(
     return None
 
 
-async def _is_new(address: str, session_id: str, flow: AgentSessionFlow) -> bool:
+async def _is_new(server: DexServer, session_id: str, flow: AgentSessionFlow) -> bool:
     """Whether the session is still to be started.
 
     Raises:
         Trouble: it is of another Flow type.
     """
     try:
-        info = await describe(address, session_id)
+        info = await describe(server, session_id)
     except SessionNotFound:
         return True
     if info.flow_type != flow.get_flow_type():
@@ -111,17 +112,16 @@ async def _is_new(address: str, session_id: str, flow: AgentSessionFlow) -> bool
 
 @asynccontextmanager
 async def _sessions(
-    flow: AgentSessionFlow, address: str, *, no_worker: bool
+    flow: AgentSessionFlow, server: DexServer, place: Place, *, no_worker: bool
 ) -> AsyncIterator[AgentSessionClient]:
-    if no_worker:
-        async with (
-            AgentRuntime(flow, server_address=address, serve=False) as runtime,
-            answering_at(address, [flow.get_flow_type()]),
-        ):
-            yield runtime.sessions(flow)
-    else:
-        async with AgentRuntime(flow, server_address=address) as runtime:
-            yield runtime.sessions(flow)
+    async with AsyncExitStack() as stack:
+        serving = AgentRuntime(
+            flow, server_address=server.address, token_file=place.token_file, serve=not no_worker
+        )
+        runtime = await stack.enter_async_context(serving)
+        if no_worker:
+            await stack.enter_async_context(answering_at(server, [flow.get_flow_type()]))
+        yield runtime.sessions(flow)
 
 
 @contextmanager
@@ -138,7 +138,7 @@ async def _converse(
     board: Board,
     flow: AgentSessionFlow,
     screen: Screen,
-    address: str,
+    server: DexServer,
 ) -> None:
     conversation = Conversation(sessions, board, screen, person=this_person())
     screen.on_interrupt = conversation.interrupt
@@ -153,7 +153,7 @@ async def _converse(
         )
         screen.line()
     try:
-        await while_it_answers(address, conversation.run())
+        await while_it_answers(server, conversation.run())
     finally:
         await screen.written()
         loop.remove_signal_handler(signal.SIGINT)  # from here on Ctrl-C ends the program at once
