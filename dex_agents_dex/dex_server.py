@@ -13,11 +13,12 @@ import grpc
 from attrs import frozen
 from dex.dexpb import dex_pb2_grpc
 
-from .errors import AccessDenied
+from .errors import SHUT, AccessDenied, EngineUnavailable, denied
 
 SERVER_ADDRESS_VARIABLE: Final = "DEX_SERVER_ADDRESS"
 TOKEN_FILE_VARIABLE: Final = "DEX_SERVER_TOKEN_FILE"
 
+_SILENT: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 _ANY_SIZE: Final = (("grpc.max_receive_message_length", -1),)
 
 
@@ -72,16 +73,19 @@ class DexServer:
         return dex.WorkerOptions(server_address=self.address, pull=pull, credential=self.credential)
 
     @asynccontextmanager
-    async def channel(self) -> AsyncIterator[grpc.aio.Channel]:
-        """For what the SDK's client does not ask; each call needs `metadata`."""
-        async with grpc.aio.insecure_channel(self.address, options=_ANY_SIZE) as channel:
-            yield channel
-
-    @asynccontextmanager
     async def flow_service(self) -> AsyncIterator[dex_pb2_grpc.FlowServiceStub]:
-        """The service itself; each call needs `metadata`."""
-        async with self.channel() as channel:
+        """The service itself, for what the SDK's client does not ask; each call needs `metadata`."""
+        async with grpc.aio.insecure_channel(self.address, options=_ANY_SIZE) as channel:
             yield dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
+
+    def trouble(self, error: grpc.aio.AioRpcError) -> AccessDenied | EngineUnavailable | None:
+        """What a call's error says about the server as a whole; None when it is about the call."""
+        said = words_of(error)
+        if error.code() in SHUT:
+            return denied(self.address, self.credential, said)
+        if error.code() in _SILENT:
+            return EngineUnavailable(f"no Dex server answers at {self.address}: {said}")
+        return None
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -93,6 +97,11 @@ class DexServer:
         if self.credential is None:
             return ()
         return (("authorization", f"Bearer {self.credential.token()}"),)
+
+
+def words_of(error: grpc.aio.AioRpcError) -> str:
+    """What a person needs of a call's error: gRPC tells the whole way to the fault, and the fault last."""
+    return (error.details() or error.code().name).rpartition(": ")[2].strip("]")
 
 
 def _unusable(path: Path, error: OSError | ValueError) -> AccessDenied:

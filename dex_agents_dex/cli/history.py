@@ -39,7 +39,7 @@ async def read_steps(server: DexServer, session_id: str) -> tuple[EndedStep, ...
     """The Step methods of a session that have ended, in the order of their ends.
 
     Raises:
-        grpc.RpcError: the server does not answer, or knows no such session.
+        AgentSessionError: the server does not answer, or knows no such session.
     """
     steps: list[EndedStep] = []
     async for event in history_events(server, session_id):

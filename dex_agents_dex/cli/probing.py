@@ -10,14 +10,13 @@ from typing import Any, Final, TypeVar
 import grpc
 from google.protobuf.empty_pb2 import Empty
 
-from ..dex_server import DexServer
-from ..errors import SHUT, EngineUnavailable, denied
+from ..dex_server import DexServer, words_of
+from ..errors import EngineUnavailable
 
 T = TypeVar("T")
 
 _ANSWERS_WITHIN: Final = timedelta(seconds=5)
 _LOOK_EVERY: Final = timedelta(seconds=2)
-_SILENT: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 async def ask_whether_it_answers(server: DexServer, *, within: timedelta | None = None) -> None:
@@ -35,15 +34,9 @@ async def ask_whether_it_answers(server: DexServer, *, within: timedelta | None 
                 timeout=(within or _ANSWERS_WITHIN).total_seconds(),
             )
         except grpc.aio.AioRpcError as error:
-            # gRPC tells the whole way to the fault; its last words are the fault.
-            said = (error.details() or error.code().name).rpartition(": ")[2].strip("]")
-            if error.code() in SHUT:
-                raise denied(server.address, server.credential, said) from error
-            if error.code() in _SILENT:
-                told = f"no Dex server answers at {server.address}: {said}"
-            else:
-                told = f"what answers at {server.address} is not a Dex server: {said}"
-            raise EngineUnavailable(told) from error
+            raise server.trouble(error) or EngineUnavailable(
+                f"what answers at {server.address} is not a Dex server: {words_of(error)}"
+            ) from error
 
 
 async def while_it_answers(server: DexServer, work: Coroutine[Any, Any, T]) -> T:

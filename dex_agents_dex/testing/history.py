@@ -42,8 +42,9 @@ async def read_step_history(
     Without ``token_file`` it takes the token from the file that DEX_SERVER_TOKEN_FILE names.
 
     Raises:
-        AccessDenied: the token file cannot be used.
-        grpc.RpcError: the server does not answer, lets nobody in, or knows no such Flow.
+        AccessDenied: the token file cannot be used, or the server takes another token.
+        EngineUnavailable: the server does not answer.
+        SessionNotFound: it knows no such Flow.
     """
     server = DexServer.at(server_address, token_file)
     return tuple(

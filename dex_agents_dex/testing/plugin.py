@@ -27,6 +27,7 @@ class OpenAgentTestStack(Protocol):
         worker_cwd: Path | None = None,
         worker_env: Mapping[str, str] | None = None,
         server_address: str | None = None,
+        engine_options: Sequence[str] = (),
     ) -> AgentTestStack: ...
 
 
@@ -49,6 +50,7 @@ async def open_agent_test_stack(tmp_path: Path) -> AsyncIterator[OpenAgentTestSt
             worker_cwd: Path | None = None,
             worker_env: Mapping[str, str] | None = None,
             server_address: str | None = None,
+            engine_options: Sequence[str] = (),
         ) -> AgentTestStack:
             directory = tmp_path / f"stack-{len(opened) + 1}"
             directory.mkdir()
@@ -59,6 +61,7 @@ async def open_agent_test_stack(tmp_path: Path) -> AsyncIterator[OpenAgentTestSt
                 worker_cwd=worker_cwd,
                 worker_env=worker_env,
                 server_address=server_address,
+                engine_options=engine_options,
             )
             opened.append(stack)
             return await stacks.enter_async_context(stack)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,10 +13,14 @@ _HOST: Final = "127.0.0.1"
 
 
 class PrivateEngine:
-    """Not running until `start`. ``data_dir`` may be new or hold an earlier engine's state."""
+    """Not running until `start`. ``data_dir`` may be new or hold an earlier engine's state.
 
-    def __init__(self, data_dir: Path, *, log_path: Path) -> None:
+    ``options`` are further ones of the engine's command line.
+    """
+
+    def __init__(self, data_dir: Path, *, log_path: Path, options: Sequence[str] = ()) -> None:
         self._data_dir = data_dir
+        self._options = tuple(options)
         self._log_path = log_path
         self._port = 0
         self._child: ChildProgram | None = None
@@ -36,6 +41,7 @@ class PrivateEngine:
             [
                 *("dex_agents_dex.devengine", "--until-stdin-closes"),
                 *("--host", _HOST, "--port", str(self._port), "--data-dir", str(self._data_dir)),
+                *self._options,
             ],
             log_path=self._log_path,
         )

@@ -25,7 +25,8 @@ class AgentTestStack:
     ``flows`` are for the client; the module ``worker_module`` builds the same ones and calls
     `run_agent_worker`. It runs as ``python -m``, in ``worker_cwd`` or the current directory, with
     ``worker_env`` on top of the environment. The server is ``server_address``, or the one that
-    DEX_SERVER_ADDRESS names, or a dev engine of the stack's own, with its data under ``tmp_path``.
+    DEX_SERVER_ADDRESS names, or a dev engine of the stack's own, with its data under ``tmp_path``;
+    that one is started with ``engine_options``, as in ``("--redelivery", "same-attempt")``.
     Logs of all children lie in ``tmp_path``.
     """
 
@@ -38,6 +39,7 @@ class AgentTestStack:
         worker_cwd: Path | None = None,
         worker_env: Mapping[str, str] | None = None,
         server_address: str | None = None,
+        engine_options: Sequence[str] = (),
     ) -> None:
         self._tmp_path = tmp_path
         self._flows = tuple(flows)
@@ -45,6 +47,7 @@ class AgentTestStack:
         self._worker_cwd = worker_cwd
         self._worker_env = dict(worker_env or {})
         self._given_address = server_address or os.environ.get(SERVER_ADDRESS_VARIABLE)
+        self._engine_options = tuple(engine_options)
         self._engine: PrivateEngine | None = None
         self._runtime: AgentRuntime | None = None
         self._workers: list[ChildProgram] = []
@@ -104,7 +107,9 @@ class AgentTestStack:
             address = self._given_address
             if address is None:
                 engine = PrivateEngine(
-                    self._tmp_path / "engine", log_path=self._tmp_path / "engine.log"
+                    self._tmp_path / "engine",
+                    log_path=self._tmp_path / "engine.log",
+                    options=self._engine_options,
                 )
                 stack.callback(engine.kill)
                 await engine.start()

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from dex_agents_dex import AgentRuntime
-from dex_agents_dex.runtime import SERVER_ADDRESS_VARIABLE
+from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE
 from dex_agents_dex.testing import AgentTestStack
 from tests.binding.conftest import ROOT, new_session_id
 
