@@ -70,24 +70,25 @@ class RunnerEvents:
 
     def write_text_delta(self, text: str) -> None:
         for piece in _pieces(text):
-            self._tell(TextDelta(piece))
+            self.tell(TextDelta(piece))
 
     def write_reasoning_delta(self, text: str) -> None:
         for piece in _pieces(text):
-            self._tell(ReasoningDelta(piece))
+            self.tell(ReasoningDelta(piece))
 
     def write_tool_call_started(self, tool_call_id: ToolCallId, tool_name: str) -> None:
-        self._tell(ToolCallStarted(tool_call_id, tool_name))
+        self.tell(ToolCallStarted(tool_call_id, tool_name))
 
     def write_tool_call_finished(
         self, tool_call_id: ToolCallId, tool_name: str, status: ToolCallStatus
     ) -> None:
-        self._tell(ToolCallFinished(tool_call_id, tool_name, status))
+        self.tell(ToolCallFinished(tool_call_id, tool_name, status))
 
     def write_event(self, name: str, data: str) -> None:
-        self._tell(CustomEvent(clean_text(name), clean_text(data)))
+        self.tell(CustomEvent(clean_text(name), clean_text(data)))
 
-    def _tell(self, payload: EventPayload) -> None:
+    def tell(self, payload: EventPayload) -> None:
+        """Write any event about the turn."""
         if threading.get_ident() == self._loop_thread:
             self._tell_on_the_loop(payload)
         else:

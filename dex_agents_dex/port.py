@@ -192,6 +192,7 @@ class DexStepPort:
             attempt=self._context.attempt,
             options=self._binding.options,
             events=events,
+            tell=events.tell,
             heartbeat=self._beat,
             claim=self._claim,
         )

@@ -19,6 +19,7 @@ from dex_agents_model.effects import (
     ToolRaised,
     ToolReturned,
     TurnCompleted,
+    TurnGivenUp,
 )
 from dex_agents_model.records import AgentMessage, AgentUsage, FrameworkMessage, MessageRole
 
@@ -44,8 +45,11 @@ def attributes_of_effect(effect: CallModel | Summarize | ExecuteTool) -> Attribu
 def attributes_of_outcome(outcome: Outcome) -> Attributes:
     """What is known after the call, without any content."""
     match outcome:
-        case TurnCompleted() | ToolCallsRequested() | HistorySummarized():
-            return {**_usage(outcome.usage), **_metadata(outcome.metadata or ModelCallMetadata())}
+        case TurnCompleted() | ToolCallsRequested() | TurnGivenUp() | HistorySummarized():
+            return {
+                **attributes_of_usage(outcome.usage),
+                **_metadata(outcome.metadata or ModelCallMetadata()),
+            }
         case _:
             return {}
 
@@ -83,7 +87,8 @@ def content_of_outcome(outcome: Outcome) -> Attributes:
             return {}
 
 
-def _usage(usage: AgentUsage) -> Attributes:
+def attributes_of_usage(usage: AgentUsage) -> Attributes:
+    """What a provider counted, of an answer or of an attempt that failed."""
     return {
         "dex.usage.requests": usage.requests,
         "gen_ai.usage.input_tokens": usage.input_tokens,

@@ -26,7 +26,7 @@ from dex_agents_model.effects import (
     ToolRaised,
 )
 from dex_agents_model.interpreter import StepPort
-from dex_agents_model.runner import RunnerFailed, ToolExecutionError
+from dex_agents_model.runner import ModelCallFailed, RunnerFailed, ToolExecutionError
 from dex_agents_model.steps import CallSingleAttemptTool, CallTool, Step
 from dex_agents_model.views import StepView
 
@@ -35,6 +35,7 @@ from .span_attributes import (
     Attributes,
     attributes_of_effect,
     attributes_of_outcome,
+    attributes_of_usage,
     content_of_effect,
     content_of_outcome,
 )
@@ -126,6 +127,8 @@ class _TracedPort:
         if error is not None:
             cause = error.__cause__ if isinstance(error, RunnerFailed) else None
             self._spans.fail(self._call, type(cause or error).__qualname__, str(cause or error))
+        if isinstance(error, ModelCallFailed):
+            self._call.set_attributes(attributes_of_usage(error.usage))
         self._call.end()
 
     def _start(self, effect: CallModel | Summarize | ExecuteTool) -> Span:

@@ -10,6 +10,7 @@ from .effects import (
     ModelCallMetadata,
     ToolCallsRequested,
     TurnCompleted,
+    TurnGivenUp,
 )
 from .errors import ContractBroken, StateCorrupt
 from .events import AgentEvent, AgentEventType
@@ -47,6 +48,7 @@ from .runner import (
     AgentTurnOutcome,
     DeferredToolExecution,
     KeepsUnfinishedTurns,
+    ModelCallFailed,
     RunnerFailed,
     SummarizesHistory,
     SummaryRequest,
@@ -86,6 +88,7 @@ __all__ = [
     "KeepsUnfinishedTurns",
     "ListAgentMessages",
     "MessageRole",
+    "ModelCallFailed",
     "ModelCallMetadata",
     "Rejected",
     "ResolveInterrupt",
@@ -105,6 +108,7 @@ __all__ = [
     "ToolExecutionResult",
     "ToolPolicy",
     "TurnCompleted",
+    "TurnGivenUp",
     "TurnId",
     "UnfinishedTurn",
     "answer",

@@ -187,6 +187,18 @@ class ToolCallsRequested:
 
 
 @frozen
+class TurnGivenUp:
+    """The model was asked as often as the framework may, and no answer can be used: the turn ends without one.
+
+    ``error`` says why. ``usage`` is that of all its requests in this Step.
+    """
+
+    error: str
+    usage: AgentUsage = AgentUsage()
+    metadata: ModelCallMetadata | None = None
+
+
+@frozen
 class ToolReturned:
     """The tool ended with this text, and with what is no text (`Succeeded.framework_content`)."""
 
@@ -224,6 +236,7 @@ class UnfinishedTurnBuilt:
 Outcome: TypeAlias = (
     TurnCompleted
     | ToolCallsRequested
+    | TurnGivenUp
     | ToolReturned
     | ToolRaised
     | HistorySummarized

@@ -29,6 +29,7 @@ class AgentEventType(StrEnum):
     INTERRUPT_RAISED = "interrupt_raised"
     INTERRUPT_RESOLVED = "interrupt_resolved"
     USAGE_RECORDED = "usage_recorded"
+    MODEL_CALL_FAILED = "model_call_failed"
     HISTORY_COMPACTED = "history_compacted"
     HISTORY_COMPACTION_FAILED = "history_compaction_failed"
     CUSTOM = "custom"
@@ -163,6 +164,16 @@ class UsageRecorded:
 
 
 @frozen
+class ModelCallFailedEvent:
+    """This attempt of a model call failed; what the provider counted of it is in no session's usage."""
+
+    type: ClassVar = AgentEventType.MODEL_CALL_FAILED
+
+    error: str
+    used: AgentUsage
+
+
+@frozen
 class HistoryCompacted:
     """A summary stands for the messages up to this one, which stay readable."""
 
@@ -204,6 +215,7 @@ EventPayload: TypeAlias = (
     | InterruptRaised
     | InterruptResolved
     | UsageRecorded
+    | ModelCallFailedEvent
     | HistoryCompacted
     | HistoryCompactionFailed
     | CustomEvent

@@ -19,6 +19,7 @@ from .effects import (
     UnfinishedTurnBuilt,
 )
 from .errors import ClaimRefused, ContractBroken
+from .events import EventPayload, ModelCallFailedEvent
 from .ids import SessionId, ToolCallId, TurnId, idempotency_key
 from .policy import AgentSessionOptions
 from .records import AgentMessage, AgentUserMessage, MessageRole
@@ -30,6 +31,7 @@ from .runner import (
     DeferredToolExecution,
     Heartbeat,
     KeepsUnfinishedTurns,
+    ModelCallFailed,
     RunnerFailed,
     SummarizesHistory,
     SummaryRequest,
@@ -69,13 +71,15 @@ def user_message(
 class Invocation:
     """Where a Step runs: what every call of the runner is given, besides what it is about.
 
-    ``claim`` asks for the right to run a single-attempt call, in the name of this one delivery.
+    ``tell`` writes an event of the session's own beside those that the runner writes. ``claim``
+    asks for the right to run a single-attempt call, in the name of this one delivery.
     """
 
     session: SessionId
     attempt: int
     options: AgentSessionOptions
     events: AgentEventWriter
+    tell: Callable[[EventPayload], None]
     heartbeat: Heartbeat
     claim: Callable[[TurnId, ToolCallId], Awaitable[bool]]
 
@@ -90,6 +94,9 @@ async def perform(effect: Effect, runner: AgentFrameworkRunner, where: Invocatio
     """
     try:
         return await _perform(effect, runner, where)
+    except ModelCallFailed as failed:
+        where.tell(ModelCallFailedEvent(str(failed), failed.usage))
+        raise
     except (RunnerFailed, ClaimRefused, ContractBroken):
         raise
     except Exception as error:

@@ -7,7 +7,7 @@ derives everything from its arguments.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from attrs import frozen
 
@@ -16,13 +16,17 @@ from .effects import (
     HistorySummarized,
     ToolCallsRequested,
     TurnCompleted,
+    TurnGivenUp,
 )
 from .ids import SessionId, ToolCallId, TurnId
 from .policy import AgentSessionOptions, ToolPolicy
-from .records import AgentMessage, FrameworkMessage
+from .records import AgentMessage, AgentUsage, FrameworkMessage
+from .text import error_text
 
-AgentTurnOutcome: TypeAlias = TurnCompleted | ToolCallsRequested
+AgentTurnOutcome: TypeAlias = TurnCompleted | ToolCallsRequested | TurnGivenUp
 Heartbeat: TypeAlias = Callable[[], Awaitable[None]]
+
+_NOTHING: Final = AgentUsage()
 
 
 class ToolExecutionError(Exception):
@@ -32,8 +36,23 @@ class ToolExecutionError(Exception):
 class RunnerFailed(Exception):
     """Raised by a runner to fail the attempt with this message, which says all that is to be said.
 
-    Any other exception fails it, too; its type then stands before its message.
+    Any other exception fails it, too; its type then stands before its message. A long message is
+    shortened: the engine carries it to the Step that records the failure.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(error_text(message))
+
+
+class ModelCallFailed(RunnerFailed):
+    """Raised by a runner that knows what its failed model call used.
+
+    The session counts only calls that it commits: ``usage`` is told to watchers and traces.
+    """
+
+    def __init__(self, message: str, *, usage: AgentUsage = _NOTHING) -> None:
+        super().__init__(message)
+        self.usage = usage
 
 
 class AgentEventWriter(Protocol):
@@ -137,7 +156,8 @@ class AgentFrameworkRunner(Protocol):
     async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
         """Make one model call, and run no tool that can be deferred.
 
-        Any exception fails the attempt.
+        TurnGivenUp ends the turn. Any exception fails the attempt, which is tried again; a
+        `ModelCallFailed` also says what it used.
         """
         ...
 

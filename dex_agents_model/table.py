@@ -34,6 +34,7 @@ from .effects import (
     ToolResultsArrived,
     ToolReturned,
     TurnCompleted,
+    TurnGivenUp,
     UnfinishedTurnBuilt,
     UserSpoke,
     UserSteered,
@@ -58,6 +59,7 @@ from .rules.compaction import go_on_uncompacted, store_summary, summarise
 from .rules.failure import (
     finish_cancelled_turn,
     finish_failed_turn,
+    give_turn_up,
     record_ended_turn,
     record_lost_turn,
     record_turn_cancelled,
@@ -172,6 +174,7 @@ SPECS: Final[tuple[Spec[Any, Any], ...]] = (
         on(TurnCompleted,      complete_turn,      AwaitUserMessage),
         on(ToolCallsRequested, fan_out_tool_calls, AwaitToolApproval, CallTool, CallSingleAttemptTool, ResumeTurn,
                                                    RecordTurnFailure),
+        on(TurnGivenUp,        give_turn_up,       RecordTurnFailure),
     )),
     spec(CompactHistory, reads=CompactionView, limits=COMPACTION, rows=(
         on(Entered,           summarise,     Summarize),

@@ -9,6 +9,7 @@ from typing import Final
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SHORTENED: Final = re.compile(r"\.\.\. \[([0-9]{1,18}) bytes in full\]\Z")
+_ERROR_BYTES: Final = 8192
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -54,6 +55,11 @@ def shorten(text: str, limit_bytes: int) -> str:
     if before is not None:
         text, size = text[: before.start()], int(before[1])
     return f"{keep_bytes(text, limit_bytes)}... [{size} bytes in full]"
+
+
+def error_text(text: str) -> str:
+    """Why something failed, as it is stored and told: an error may quote whatever it failed on."""
+    return shorten(clean_text(text), _ERROR_BYTES)
 
 
 def digest(text: str) -> str:

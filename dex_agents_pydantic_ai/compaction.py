@@ -24,16 +24,17 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import KnownModelName, Model, infer_model
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ExternalToolset, FunctionToolset
+from pydantic_ai.usage import RunUsage
 
-from dex_agents_model import HistorySummarized, RunnerFailed, SummaryRequest
+from dex_agents_model import HistorySummarized, SummaryRequest
 from dex_agents_model.text import clean_text, shorten, size_bytes
 
 from . import private
-from .errors import ModelStepFailed, describe
+from .errors import ModelStepFailed
 from .history import from_stored
 from .providers import ModelCall, describe_model_calls
 from .tool_output import content_label, output_text
-from .usage import usage_of
+from .usage import failure_of, usage_of
 
 _BYTES_PER_TOKEN: Final = 3
 _SHOWN_BYTES: Final = 4096  # of one tool call's arguments or result
@@ -57,28 +58,27 @@ async def summarize(
     """Make one model call, without the agent and without tools.
 
     Raises:
-        RuntimeError: the call failed, or there is no model to call.
+        ModelStepFailed: the call failed, or there is no model to call.
     """
     if model is None:
         raise ModelStepFailed(
             "no model can summarise: the agent has none of its own; give the session a summary_model"
         )
     words = max(request.token_limit * 2 // 3, 1)
+    used = RunUsage()
     try:
         writing = infer_model(model)
         writer = Agent(writing, instructions=f"{_INSTRUCTIONS} Use at most {words} words.")
-        async with writer.run_stream(_material(request), infer_name=False) as result:
+        async with writer.run_stream(_material(request), usage=used, infer_name=False) as result:
             text = await result.get_output()
-    except (RuntimeError, RunnerFailed):  # Pydantic AI's own say what went wrong
-        raise
     except Exception as error:
-        raise ModelStepFailed(f"the summary failed: {describe(error)}") from error
+        raise failure_of(error, used, doing="the summary") from error
     calls = [
         ModelCall(writing.model_name, message)
         for message in result.new_messages()
         if isinstance(message, ModelResponse)
     ]
-    return HistorySummarized(text, usage_of(result.usage), describe_model_calls(calls))
+    return HistorySummarized(text, usage_of(used), describe_model_calls(calls))
 
 
 def _material(request: SummaryRequest) -> str:

@@ -5,10 +5,10 @@ Their messages say all that a person or a model is to read of them.
 
 from __future__ import annotations
 
-from dex_agents_model import RunnerFailed
+from dex_agents_model import ModelCallFailed, RunnerFailed
 
 
-class ModelStepFailed(RunnerFailed):
+class ModelStepFailed(ModelCallFailed):
     """The model call of this attempt cannot be used; nothing of it is stored."""
 
 

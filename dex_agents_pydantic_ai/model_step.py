@@ -23,6 +23,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import KnownModelName, Model
 from pydantic_ai.output import OutputSpec
 from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RunUsage
 
 from dex_agents_model import (
     AgentMessage,
@@ -30,10 +31,10 @@ from dex_agents_model import (
     AgentTurnOutcome,
     DeferredToolCall,
     MessageRole,
-    RunnerFailed,
     ToolCallsRequested,
     ToolPolicy,
     TurnCompleted,
+    TurnGivenUp,
 )
 from dex_agents_model.text import clean_text
 
@@ -52,7 +53,7 @@ from .history import (
 )
 from .providers import describe_model_calls
 from .resume import deferred_results, shown_to_model, with_full_results
-from .usage import usage_of
+from .usage import failure_of, usage_of
 
 # One of its own: under its default ID this copy would replace the agent's own.
 _REINJECT_ID: Final = "dex_reinject_system_prompt"
@@ -75,8 +76,20 @@ class ModelStep:
         """Make the call. ``capability`` notes what the run did.
 
         Raises:
-            RuntimeError: the call failed, or its answer breaks a rule of the session.
+            ModelStepFailed: the call failed, or its answer breaks a rule of the session.
         """
+        used = RunUsage()
+        try:
+            return await self._call(turn, capability, used)
+        except Exception as error:
+            if private.ends_all_asking(error):
+                metadata = describe_model_calls(capability.model_calls)
+                return TurnGivenUp(describe(error), usage_of(used), metadata)
+            raise failure_of(error, used, doing="the model call") from error
+
+    async def _call(
+        self, turn: AgentTurnContext, capability: ModelStepCapability[Any], used: RunUsage
+    ) -> TurnCompleted | ToolCallsRequested:
         user_message = _message_of_user(turn)
         state = None
         results = None
@@ -90,22 +103,18 @@ class ModelStep:
             *earlier_turns(turn.messages[:-1], self.decode),
             *shown_to_model(before, turn.shortened_results),
         ]
-        try:
-            result = await self.agent.run(
-                prompt,
-                message_history=history or None,
-                deferred_tool_results=results,
-                model=self.model,
-                deps=self.deps,
-                output_type=_output_type(self.agent),
-                conversation_id=self.conversation_id,
-                infer_name=False,
-                capabilities=[capability, ReinjectSystemPrompt(id=_REINJECT_ID)],
-            )
-        except (RuntimeError, RunnerFailed):  # Pydantic AI's own say what went wrong
-            raise
-        except Exception as error:
-            raise ModelStepFailed(f"the model call failed: {describe(error)}") from error
+        result = await self.agent.run(
+            prompt,
+            message_history=history or None,
+            deferred_tool_results=results,
+            model=self.model,
+            deps=self.deps,
+            usage=used,
+            output_type=_output_type(self.agent),
+            conversation_id=self.conversation_id,
+            infer_name=False,
+            capabilities=[capability, ReinjectSystemPrompt(id=_REINJECT_ID)],
+        )
         new = with_full_results(result.new_messages(), turn.tool_calls, turn.shortened_results)
         if state is not None and prompt is not None:
             new = with_words_apart(new, prompt)
@@ -115,7 +124,7 @@ class ModelStep:
         _check_answers(new, calls, resumed, capability.output_call_ids)
         messages = (*before, *new)
         _check_ids(messages)
-        usage = usage_of(result.usage)
+        usage = usage_of(used)
         metadata = describe_model_calls(capability.model_calls)
         if not calls:
             return TurnCompleted(turn_to_stored(messages), usage, metadata)

@@ -8,9 +8,16 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from pydantic import ValidationError
 from pydantic_ai import ModelRetry
 from pydantic_ai.agent import AbstractAgent, Agent, WrapperAgent
 from pydantic_ai.capabilities import Hooks
+from pydantic_ai.exceptions import (
+    IncompleteToolCall,
+    ToolRetryError,
+    UnexpectedModelBehavior,
+    UsageLimitExceeded,
+)
 
 _OWN_TIMEOUT: Final = re.compile(r"Timed out after \S+ seconds\.")
 _DURABLE_PACKAGE: Final = "pydantic_ai.durable_exec"
@@ -60,6 +67,19 @@ def answers_deferred_calls(hooks: Hooks[Any]) -> bool:
 def is_of_durable_execution(kind: type) -> bool:
     """Whether the class belongs to an engine that makes runs of Pydantic AI durable by itself."""
     return any(base.__module__.startswith(_DURABLE_PACKAGE) for base in kind.__mro__)
+
+
+def ends_all_asking(error: Exception) -> bool:
+    """Whether a run ended because it had asked the model as often, or used as much, as it may.
+
+    Pydantic AI raises one type for that and for an answer that makes no sense; the last refusal of
+    a tool or an output is its cause.
+    """
+    if isinstance(error, UsageLimitExceeded | IncompleteToolCall):
+        return True
+    return isinstance(error, UnexpectedModelBehavior) and isinstance(
+        error.__cause__, ModelRetry | ToolRetryError | ValidationError
+    )
 
 
 def hides_unfinished_work(error: ModelRetry) -> bool:

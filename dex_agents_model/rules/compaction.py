@@ -27,11 +27,10 @@ from ..notes import SHORTENED_RESULT_BYTES
 from ..policy import CompactionPolicy
 from ..records import AgentMessage, HistoryRange, HistorySummary, RunningModel
 from ..steps import CompactHistory, RecordCompactionFailure, RunModel
-from ..text import clean_text, keep_bytes, shorten, size_bytes
+from ..text import clean_text, error_text, keep_bytes, size_bytes
 from ..views import CompactionView, SessionView, TurnView
 
 BYTES_PER_TOKEN: Final = 3
-_ERROR_BYTES: Final = 8192
 
 
 def unsummarised(view: TurnView | CompactionView) -> tuple[AgentMessage, ...]:
@@ -130,7 +129,7 @@ def go_on_uncompacted(
     """A summary is a help, not a condition: the turn goes on with all that is stored."""
     if not isinstance(view.state, RunningModel):
         raise StateCorrupt(f"{step.turn} could not compact its history in the state {view.state}")
-    error = shorten(clean_text(on.detail or on.error_type), _ERROR_BYTES)
+    error = error_text(on.detail or on.error_type)
     return StepDecision(
         commit=Commit(
             writes=(SetState(evolve(view.state, may_compact=False)),),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
 
 from ..calls import (
     AgentToolCall,
@@ -25,7 +24,13 @@ from ..decision import (
     StepDecision,
     Write,
 )
-from ..effects import AttemptsExhausted, BuildUnfinishedTurn, Entered, UnfinishedTurnBuilt
+from ..effects import (
+    AttemptsExhausted,
+    BuildUnfinishedTurn,
+    Entered,
+    TurnGivenUp,
+    UnfinishedTurnBuilt,
+)
 from ..errors import StateCorrupt
 from ..events import ToolCallFinished, TurnEvent
 from ..notes import build_turn_failure_note
@@ -40,14 +45,19 @@ from ..records import (
     TurnFailed,
     WaitingForUserMessage,
 )
-from ..steps import AwaitUserMessage, RecordTurnCancelled, RecordTurnFailure
-from ..text import clean_text, shorten
-from ..views import UnfinishedTurnView
+from ..steps import AwaitUserMessage, RecordTurnCancelled, RecordTurnFailure, RunModel
+from ..text import error_text
+from ..views import TurnView, UnfinishedTurnView
 from .approval import approval_record
+from .limits import end_after_a_call
 from .messages import place
 from .tools import may_have_started
 
-_ERROR_BYTES: Final = 8192
+
+def give_turn_up(step: RunModel, view: TurnView, on: TurnGivenUp, now: datetime) -> StepDecision:
+    """Another attempt would ask the model as often again: the turn ends here, and what it used counts."""
+    error = error_text(on.error) or "the turn was given up without an error"
+    return end_after_a_call(step, view, on.usage, error)
 
 
 def record_lost_turn(
@@ -69,7 +79,7 @@ def finish_failed_turn(
     step: RecordTurnFailure, view: UnfinishedTurnView, on: UnfinishedTurnBuilt, now: datetime
 ) -> StepDecision:
     """End the turn as failed, with what the runner could keep of it."""
-    failed = TurnFailed(shorten(clean_text(on.error or ""), _ERROR_BYTES))
+    failed = TurnFailed(error_text(on.error or ""))
     return _end(view, view.tool_calls, on, failed)
 
 

@@ -25,7 +25,7 @@ from ..steps import ResumeTurn, RunModel
 from ..text import clean_text, is_storable, size_bytes
 from ..views import TurnView
 from .approval import MAX_PENDING_APPROVALS, interrupts_for
-from .limits import end_over_a_limit, running_model
+from .limits import end_after_a_call, running_model
 from .tools import first_step
 
 
@@ -35,12 +35,11 @@ def fan_out_tool_calls(
     """One Step per call, in model order, and one ResumeTurn that waits for them all."""
     state = running_model(view)
     records = _opened(on, state, view)
-    usage = view.usage + on.usage
     waiting = tuple(r for r in records if isinstance(r, AwaitingApproval))
     refusal = _refusal(records, len(waiting), view.options)
     if refusal is not None:
-        told = TurnEvent(step.turn, UsageRecorded(on.usage, usage))
-        return end_over_a_limit(step, refusal, Commit(writes=(SetUsage(usage),), events=(told,)))
+        return end_after_a_call(step, view, on.usage, refusal)
+    usage = view.usage + on.usage
     running = RunningTools(
         state.turn_count,
         state.message_count,

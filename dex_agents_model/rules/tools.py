@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
 
 from ..calls import (
     AgentToolCall,
@@ -28,10 +27,8 @@ from ..steps import (
     RecordToolFailure,
     RecordToolOutcomeUnknown,
 )
-from ..text import clean_text, is_storable, keep_bytes, shorten, size_bytes
+from ..text import clean_text, error_text, is_storable, keep_bytes, size_bytes
 from ..views import CallView, SessionView
-
-_ERROR_BYTES: Final = 8192
 
 
 def first_step(record: OpenCall) -> AwaitToolApproval | CallTool | CallSingleAttemptTool:
@@ -100,7 +97,7 @@ def record_error(
     step: CallTool | CallSingleAttemptTool, view: CallView, on: ToolRaised, now: datetime
 ) -> StepDecision:
     """The tool said that it failed: the model is told, and nothing is tried again."""
-    return finish(Failed(_runnable(step.call, view).call, _error(on.message)))
+    return finish(Failed(_runnable(step.call, view).call, error_text(on.message)))
 
 
 def give_up(
@@ -113,7 +110,7 @@ def give_up(
     if isinstance(_record(step.call, view), FinalCall):
         return StepDecision(next=EndBranch())
     record = _runnable(step.call, view)
-    error = _error(on.detail or on.error_type or "the Step was given up without an error")
+    error = error_text(on.detail or on.error_type or "the Step was given up without an error")
     claimed = view.claimant is not None
     if not may_have_started(record, view, claimed=claimed):
         return finish(Failed(record.call, f"the call never started: {error}"))
@@ -158,7 +155,3 @@ def _runnable(call: str, view: CallView) -> Runnable:
     if not isinstance(record, Runnable):
         raise StateCorrupt(f"tool call {call} ran while it was {record.status}")
     return record
-
-
-def _error(message: str) -> str:
-    return shorten(clean_text(message), _ERROR_BYTES)

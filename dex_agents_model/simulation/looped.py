@@ -6,11 +6,11 @@ import asyncio
 
 from attrs import frozen
 
-from ..effects import ToolCallsRequested, TurnCompleted
 from ..records import FrameworkMessage
 from ..runner import (
     AgentFrameworkRunner,
     AgentTurnContext,
+    AgentTurnOutcome,
     DeferredToolExecution,
     ToolExecutionResult,
 )
@@ -29,7 +29,7 @@ class OnItsOwnLoop:
     def build_user_message(self, text: str) -> FrameworkMessage:
         return self.runner.build_user_message(text)
 
-    async def run_model_step(self, turn: AgentTurnContext) -> TurnCompleted | ToolCallsRequested:
+    async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
         return asyncio.run(self.runner.run_model_step(turn))
 
     async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:

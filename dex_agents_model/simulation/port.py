@@ -62,6 +62,7 @@ class SimulatedPort:
             attempt=self._attempt,
             options=self._scenario.options,
             events=self,
+            tell=self.told.append,
             heartbeat=_beat,
             claim=self._claim,
         )

@@ -15,6 +15,7 @@ from .scripted import (
     Asks,
     Breaks,
     Concludes,
+    GivesUp,
     ModelReply,
     Raises,
     Refuses,
@@ -78,7 +79,7 @@ def _turn(chance: Random, policies: Mapping[str, ToolPolicy]) -> tuple[ModelRepl
         asks = Asks(*(ToolUse(next(ids), name, f'{{"n":{chance.randrange(9)}}}') for name in names))
         replies.append(chance.choice((asks, asks, Breaks(attempts=1, then=asks))))
     end = Concludes("That was all.")
-    return (*replies, chance.choice((end, end, Breaks(attempts=2, then=end), Breaks())))
+    return (*replies, chance.choice((end, end, Breaks(attempts=2, then=end), Breaks(), GivesUp())))
 
 
 def _behaviour(chance: Random) -> ToolBehaviour:

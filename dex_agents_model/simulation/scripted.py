@@ -18,6 +18,7 @@ from ..effects import (
     HistorySummarized,
     ToolCallsRequested,
     TurnCompleted,
+    TurnGivenUp,
 )
 from ..errors import ContractBroken
 from ..ids import ToolCallId
@@ -27,6 +28,7 @@ from ..runner import (
     AgentTurnContext,
     AgentTurnOutcome,
     DeferredToolExecution,
+    ModelCallFailed,
     SummaryRequest,
     ToolExecutionError,
     ToolExecutionResult,
@@ -66,15 +68,25 @@ class Concludes:
 
 
 @frozen
+class GivesUp:
+    """The model was asked again and again, and gave nothing that can be used."""
+
+    error: str = "no answer can be used"
+
+
+@frozen
 class Breaks:
-    """The model call raises on its first ``attempts`` attempts, then gives ``then``; always, without it."""
+    """The model call raises on its first ``attempts`` attempts, then gives ``then``; always, without it.
+
+    Each of these attempts had used what a call uses.
+    """
 
     error: str = "the provider is down"
     attempts: int = 1
-    then: Asks | Concludes | None = None
+    then: Asks | Concludes | GivesUp | None = None
 
 
-ModelReply: TypeAlias = Asks | Concludes | Breaks
+ModelReply: TypeAlias = Asks | Concludes | GivesUp | Breaks
 
 
 # --- what a tool does ----------------------------------------------------------------------
@@ -105,7 +117,7 @@ ToolBehaviour: TypeAlias = Returns | Refuses | Raises
 
 
 class ScriptedFailure(Exception):
-    """What a scripted model call or tool raises to fail its attempt."""
+    """What a scripted tool raises to fail its attempt."""
 
 
 @frozen
@@ -162,17 +174,19 @@ class ThoroughRunner(ScriptedRunner):
         return 0
 
 
-def _unbroken(reply: ModelReply, attempt: int) -> Asks | Concludes:
+def _unbroken(reply: ModelReply, attempt: int) -> Asks | Concludes | GivesUp:
     if not isinstance(reply, Breaks):
         return reply
     if reply.then is None or attempt <= reply.attempts:
-        raise ScriptedFailure(reply.error)
+        raise ModelCallFailed(reply.error, usage=_USAGE)
     return reply.then
 
 
 def _outcome(
-    reply: Asks | Concludes, items: list[dict[str, Any]], turn: AgentTurnContext
+    reply: Asks | Concludes | GivesUp, items: list[dict[str, Any]], turn: AgentTurnContext
 ) -> AgentTurnOutcome:
+    if isinstance(reply, GivesUp):
+        return TurnGivenUp(reply.error, _USAGE)
     if isinstance(reply, Concludes):
         turn.events.write_text_delta(reply.text)
         answer = _item(MessageRole.ASSISTANT, reply.text)

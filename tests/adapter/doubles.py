@@ -20,6 +20,7 @@ from dex_agents_model import (
     AgentSessionOptions,
     AgentToolCall,
     AgentTurnContext,
+    AgentTurnOutcome,
     DeferredToolExecution,
     FrameworkMessage,
     SessionId,
@@ -189,21 +190,21 @@ class Session:
         """The turn ends without an answer; these items of it are kept."""
         self._store(messages)
 
-    async def call_model(self) -> TurnCompleted | ToolCallsRequested:
+    async def call_model(self) -> AgentTurnOutcome:
         outcome = await self.runner.run_model_step(self.context())
         if isinstance(outcome, ToolCallsRequested):
             self.run_state = outcome.framework_run_state
-        else:
+        elif isinstance(outcome, TurnCompleted):
             self._store(outcome.new_messages)
         return outcome
 
-    async def ask(self, text: str) -> TurnCompleted | ToolCallsRequested:
+    async def ask(self, text: str) -> AgentTurnOutcome:
         self.speak(text)
         return await self.call_model()
 
     async def resume(
         self, *records: AgentToolCall, steering: tuple[str, ...] = ()
-    ) -> TurnCompleted | ToolCallsRequested:
+    ) -> AgentTurnOutcome:
         """The turn goes on: its tools have ended, and the user may have said something meanwhile."""
         self.records.update({record.tool_call_id: record for record in records})
         self.steering = steering

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from pydantic_ai import Agent
-from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.models import Model
 
 from dex_agents_model import ToolCallsRequested, TurnCompleted
 from dex_agents_pydantic_ai import PydanticAIRunner
+from dex_agents_pydantic_ai.errors import ModelStepFailed
 
 from .anthropic_protocol import call, message, text, thinking
 from .doubles import Session, failed, rejected, succeeded
@@ -137,7 +137,7 @@ async def test_anthropic__a_refused_call_fails_the_attempt_and_its_retry_asks_th
 ) -> None:
     async with provider(refused(status), message(text("Hello."))) as (server, model):
         played = Session(PydanticAIRunner(order_agent(), model=model))
-        with pytest.raises(ModelHTTPError, match=f"{status}"):
+        with pytest.raises(ModelStepFailed, match=f"^Model.*Error: .*{status}"):
             await played.ask("Hi")
         done = await played.call_model()
 
@@ -152,7 +152,7 @@ async def test_anthropic__a_cut_stream_fails_the_attempt_and_its_retry_starts_af
     whole = message(thinking("Hm.", SIGNATURE), text("Hel", "lo."))
     async with provider(cut(whole, after_frames=after_frames), whole) as (server, model):
         played = Session(PydanticAIRunner(order_agent(), model=model))
-        with pytest.raises(RuntimeError):
+        with pytest.raises(ModelStepFailed):
             await played.ask("Hi")
         done = await played.call_model()
 

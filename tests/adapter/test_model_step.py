@@ -41,6 +41,7 @@ from dex_agents_model import (
     ToolEffect,
     ToolPolicy,
     TurnCompleted,
+    TurnGivenUp,
 )
 from dex_agents_pydantic_ai import PydanticAIRunner
 from dex_agents_pydantic_ai.errors import ModelStepFailed
@@ -301,9 +302,11 @@ async def test_run_model_step__asks_again_for_an_answer_and_takes_no_older_text(
 async def test_run_model_step__asks_again_only_so_often() -> None:
     model = ScriptedModel(*[[""]] * 5)
 
-    with pytest.raises(RuntimeError, match="maximum output retries"):
-        await session(Agent(), model).ask("hi")
-    assert len(model.received) == 2
+    given_up = await session(Agent(), model).ask("hi")
+
+    assert isinstance(given_up, TurnGivenUp)
+    assert given_up.error == "UnexpectedModelBehavior: Exceeded maximum output retries (1)"
+    assert (len(model.received), given_up.usage.requests) == (2, 2)
 
 
 # --- live text and usage ---------------------------------------------------------------------
@@ -329,6 +332,28 @@ async def test_run_model_step__tells_text_and_reasoning_as_they_stream() -> None
         ("text_delta", "he"),
         ("text_delta", "llo"),
     ]
+
+
+async def test_run_model_step__tells_what_a_failed_call_had_used() -> None:
+    model = ScriptedModel([""])  # asked again, and the script has ended
+
+    with pytest.raises(ModelStepFailed) as failed:
+        await session(Agent(), model).ask("hi")
+
+    assert len(model.received) == 2
+    assert failed.value.usage.requests == 1
+    assert failed.value.usage.input_tokens > 0
+
+
+async def test_run_model_step__tells_what_an_answer_had_used_that_breaks_a_rule() -> None:
+    call = tool_calls(("find", '{"x":1}', "a"))
+    played = session(agent_with_tools([]), ScriptedModel(call, call))
+    await played.ask("hi")
+
+    with pytest.raises(ModelStepFailed, match="more than once") as failed:
+        await played.resume(succeeded("a", "1"))
+
+    assert failed.value.usage.requests == 1
 
 
 async def test_run_model_step__reports_the_usage_of_its_own_call_only() -> None:
@@ -398,13 +423,16 @@ async def test_run_model_step__defers_good_calls_beside_refused_ones_and_resumes
     assert isinstance(await played.resume(succeeded("b", "1")), TurnCompleted)
 
 
-async def test_run_model_step__fails_clearly_when_the_model_never_corrects_itself() -> None:
+async def test_run_model_step__gives_up_clearly_when_the_model_never_corrects_itself() -> None:
     model = ScriptedModel(
         *[tool_calls(("find", '{"x":"bad"}', f"a{attempt}")) for attempt in range(5)]
     )
 
-    with pytest.raises(RuntimeError, match="'find' exceeded max retries"):
-        await session(agent_with_tools([]), model).ask("hi")
+    given_up = await session(agent_with_tools([]), model).ask("hi")
+
+    assert isinstance(given_up, TurnGivenUp)
+    assert "Tool 'find' exceeded max retries" in given_up.error
+    assert (len(model.received), given_up.usage.requests) == (2, 2)
 
 
 # --- the rules after a model call ------------------------------------------------------------
@@ -413,7 +441,7 @@ async def test_run_model_step__fails_clearly_when_the_model_never_corrects_itsel
 async def test_run_model_step__refuses_an_id_used_twice_in_one_response() -> None:
     model = ScriptedModel(tool_calls(("find", '{"x":1}', "a"), ("find", '{"x":2}', "a")))
 
-    with pytest.raises(RuntimeError, match="'a'"):
+    with pytest.raises(ModelStepFailed, match="'a'"):
         await session(agent_with_tools([]), model).ask("hi")
 
 
@@ -483,7 +511,7 @@ async def test_run_model_step__fails_when_a_capability_built_in_the_run_wraps_ev
 
     agent = agent_with_tools([], capabilities=[lambda ctx: Greedy()])
 
-    with pytest.raises(RuntimeError, match="Circular ordering"):
+    with pytest.raises(ModelStepFailed, match="Circular ordering"):
         await session(agent, ScriptedModel(["hi"])).ask("hi")
 
 
@@ -494,7 +522,7 @@ async def test_run_model_step__passes_on_what_the_provider_said() -> None:
     def overloaded(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
         raise ModelHTTPError(status_code=503, model_name="m", body="busy")
 
-    with pytest.raises(ModelHTTPError, match="503"):
+    with pytest.raises(ModelStepFailed, match=r"^ModelHTTPError: .*503"):
         await session(Agent(), FunctionModel(stream_function=overloaded)).ask("hi")
 
 

@@ -12,7 +12,6 @@ import pytest
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 from pydantic_ai import Agent
-from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import BinaryContent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -25,6 +24,7 @@ from dex_agents_model import (
     TurnCompleted,
 )
 from dex_agents_pydantic_ai import PydanticAIRunner
+from dex_agents_pydantic_ai.errors import ModelStepFailed
 
 from .doubles import Session, execution, failed, rejected, requested, succeeded, unknown
 from .openai_protocol import calls, text
@@ -172,7 +172,7 @@ async def test_openai__a_refused_call_fails_the_attempt_and_its_retry_asks_the_s
 ) -> None:
     async with provider(refused(status), text("Hello.")) as (server, model):
         played = Session(PydanticAIRunner(order_agent(), model=model))
-        with pytest.raises(ModelHTTPError, match=f"{status}"):
+        with pytest.raises(ModelStepFailed, match=f"^Model.*Error: .*{status}"):
             await played.ask("Hi")
         done = await played.call_model()
 
@@ -184,7 +184,7 @@ async def test_openai__a_cut_stream_fails_the_attempt_and_its_retry_starts_afres
     half = cut(text("Hel", "lo."), after_frames=1)
     async with provider(half, text("Hello.")) as (server, model):
         played = Session(PydanticAIRunner(order_agent(), model=model))
-        with pytest.raises(RuntimeError):
+        with pytest.raises(ModelStepFailed):
             await played.ask("Hi")
         done = await played.call_model()
 

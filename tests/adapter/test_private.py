@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, RunContext, ToolDenied
 from pydantic_ai.agent import WrapperAgent
 from pydantic_ai.capabilities import AbstractCapability, Hooks
 from pydantic_ai.durable_exec._base import BaseDurabilityCapability
-from pydantic_ai.exceptions import RunCancelled, RunTimedOut
+from pydantic_ai.exceptions import (
+    IncompleteToolCall,
+    RunCancelled,
+    RunTimedOut,
+    ToolRetryError,
+    UnexpectedModelBehavior,
+    UsageLimitExceeded,
+)
 from pydantic_ai.messages import (
+    AgentStreamEvent,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -27,6 +37,13 @@ from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 from pydantic_ai.usage import RunUsage
 
 from dex_agents_pydantic_ai import private
+
+from .doubles import Chunk, ScriptedModel, tool_calls
+
+
+def find(x: int) -> str:
+    """A tool."""
+    return f"found {x}"
 
 
 @pytest.mark.parametrize(
@@ -95,6 +112,69 @@ def test_is_of_durable_execution__knows_the_package_by_its_name() -> None:
 
     assert private.is_of_durable_execution(BaseDurabilityCapability) is True
     assert private.is_of_durable_execution(Plain) is False
+
+
+# --- a run that may ask no more ---------------------------------------------------------------
+
+
+def last_refusal(cause: Exception | None) -> UnexpectedModelBehavior:
+    error = UnexpectedModelBehavior("that was too often")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [
+        (last_refusal(ModelRetry("another word")), True),
+        (last_refusal(ToolRetryError(ToolReturnPart("t", "another word", "c"))), True),
+        (last_refusal(None), False),
+        (last_refusal(ValueError("no JSON")), False),
+        (UsageLimitExceeded("too much"), True),
+        (IncompleteToolCall("cut"), True),
+        (RuntimeError("broken"), False),
+    ],
+)
+def test_ends_all_asking__knows_a_spent_budget(error: Exception, ends: bool) -> None:
+    assert private.ends_all_asking(error) is ends
+
+
+class Verdict(BaseModel):
+    """An output that the models here never give."""
+
+    text: str
+
+
+BAD_ANSWERS: dict[str, tuple[list[Chunk], Any]] = {
+    "arguments that do not fit": (tool_calls(("find", '{"x":"no"}', "a")), str),
+    "no such tool": (tool_calls(("nobody", "{}", "a")), str),
+    "nothing": ([""], str),
+    "an output that does not fit": (tool_calls(("final_result", "{}", "a")), Verdict),
+    "text in place of an output": (["hello"], Verdict),
+}
+
+
+@dataclass
+class Streaming(AbstractCapability[Any]):
+    """Makes a run stream."""
+
+    async def wrap_run_event_stream(
+        self, ctx: RunContext[Any], *, stream: AsyncIterable[AgentStreamEvent]
+    ) -> AsyncIterable[AgentStreamEvent]:
+        async for event in stream:
+            yield event
+
+
+@pytest.mark.parametrize("name", BAD_ANSWERS)
+async def test_ends_all_asking__knows_every_way_to_ask_too_often(name: str) -> None:
+    answer, output_type = BAD_ANSWERS[name]
+    agent = Agent[None, Any](ScriptedModel(*[answer] * 2), output_type=output_type)
+    agent.tool_plain(find)
+
+    with pytest.raises(UnexpectedModelBehavior) as raised:
+        await agent.run("hi", capabilities=[Streaming()])
+
+    assert private.ends_all_asking(raised.value) is True
 
 
 # --- a call that was no longer waited for ----------------------------------------------------

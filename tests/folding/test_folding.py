@@ -14,6 +14,7 @@ from dex_agents_model.events import (
     EventPayload,
     HistoryCompacted,
     HistoryCompactionFailed,
+    ModelCallFailedEvent,
     ReasoningDelta,
     SteeringTaken,
     TextDelta,
@@ -201,6 +202,7 @@ QUIET = tuple(
     for payload in (
         SteeringTaken(1),
         UsageRecorded(AgentUsage(1), AgentUsage(2)),
+        ModelCallFailedEvent("lost", AgentUsage(1)),
         HistoryCompacted(4),
         HistoryCompactionFailed("lost"),
         CustomEvent("progress", "{}"),

@@ -20,6 +20,7 @@ from dex_agents_model.decision import (
     Commit,
     GoTo,
     SetState,
+    SetUsage,
     StepDecision,
     Write,
 )
@@ -28,9 +29,11 @@ from dex_agents_model.effects import (
     BuildUnfinishedTurn,
     Entered,
     Occurrence,
+    TurnGivenUp,
     UnfinishedTurnBuilt,
 )
 from dex_agents_model.errors import ContractBroken, StateCorrupt
+from dex_agents_model.events import UsageRecorded
 from dex_agents_model.records import (
     AgentMessage,
     AgentUserMessage,
@@ -41,12 +44,17 @@ from dex_agents_model.records import (
     TurnFailed,
     WaitingForUserMessage,
 )
-from dex_agents_model.steps import AwaitUserMessage, RecordTurnCancelled, RecordTurnFailure
+from dex_agents_model.steps import (
+    AwaitUserMessage,
+    RecordTurnCancelled,
+    RecordTurnFailure,
+    RunModel,
+)
 from dex_agents_model.table import react
-from dex_agents_model.views import UnfinishedTurnView
+from dex_agents_model.views import TurnView, UnfinishedTurnView
 
 from .cases import Case, Reacts, claim_of
-from .samples import NOW, TURN, USING_TOOLS, call, view
+from .samples import NOW, SUM, TURN, USED, USING_TOOLS, call, over_a_limit, told, view
 
 STEP: Final = RecordTurnFailure(TURN)
 BY_RULE: Final = RecordTurnFailure(TURN, "too many")
@@ -117,6 +125,21 @@ BY_A_RULE = tuple(
         ("says_that_it_knows_no_error", STEP, "the turn was ended without an error"),
     )
 )
+GIVEN_UP = tuple(
+    Reacts(
+        f"give_turn_up__{claim}",
+        RunModel(TURN),
+        view(TurnView),
+        TurnGivenUp(error, USED),
+        over_a_limit(kept, Commit(writes=(SetUsage(SUM),), events=told(UsageRecorded(USED, SUM)))),
+    )
+    for claim, error, kept in (
+        ("ends_the_turn_at_once_and_counts_what_it_used", "asked too often", "asked too often"),
+        ("says_that_it_knows_no_error", "", "the turn was given up without an error"),
+        ("cleans_the_error", "\x00\ud800", "\ufffd\ufffd"),
+        ("shortens_the_error", "x" * 8193, "x" * 8192 + "... [8193 bytes in full]"),
+    )
+)
 ASKS = tuple(
     Reacts(
         f"{rule}__asks_the_runner_what_can_be_kept",
@@ -158,7 +181,7 @@ NO_ERROR = Reacts(
     failed(""),
 )
 
-CASES: tuple[Case, ...] = (NO_ERROR, *WITHOUT_TOOLS, *BY_A_RULE, *ASKS, *ENDS)
+CASES: tuple[Case, ...] = (NO_ERROR, *WITHOUT_TOOLS, *BY_A_RULE, *GIVEN_UP, *ASKS, *ENDS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=claim_of)

@@ -21,6 +21,7 @@ from dex_agents_model.effects import (
     UnfinishedTurnBuilt,
 )
 from dex_agents_model.errors import ClaimRefused, ContractBroken
+from dex_agents_model.events import ModelCallFailedEvent
 from dex_agents_model.ids import ToolCallId, TurnId
 from dex_agents_model.performing import Invocation, perform, user_message
 from dex_agents_model.policy import AgentSessionOptions, ToolPolicy
@@ -28,14 +29,16 @@ from dex_agents_model.records import AgentMessage, AgentUserMessage, FrameworkMe
 from dex_agents_model.runner import (
     AgentTurnContext,
     DeferredToolExecution,
+    ModelCallFailed,
     RunnerFailed,
     SummaryRequest,
     ToolExecutionError,
     ToolExecutionResult,
     UnfinishedTurn,
 )
+from dex_agents_model.text import error_text
 
-from .samples import MESSAGES, SESSION, TURN, call
+from .samples import MESSAGES, SESSION, TURN, USED, call
 
 ENDED = Succeeded(call("a"), "found")
 RUNNABLE = Runnable(call("b"))
@@ -118,6 +121,7 @@ def where(runner: ScriptedRunner, *, grants: bool = True) -> Invocation:
         attempt=2,
         options=OPTIONS,
         events=runner,
+        tell=runner.log.append,
         heartbeat=runner.beat,
         claim=claim,
     )
@@ -265,6 +269,29 @@ async def test_perform__names_the_type_of_every_other_exception(effect: Effect) 
     with pytest.raises(RunnerFailed, match=r"^ConnectionError: lost$") as failed:
         await perform(effect, runner, where(runner))
     assert failed.value.__cause__ is lost
+
+
+@pytest.mark.parametrize(
+    "effect", [CallModel(TURN, MESSAGES, None, ()), Summarize(TURN, MESSAGES, None, 9)]
+)
+async def test_perform__tells_what_a_failed_model_call_used(effect: Effect) -> None:
+    lost = ModelCallFailed("the stream broke", usage=USED)
+    runner = SummarisingRunner(lost)
+
+    with pytest.raises(ModelCallFailed) as failed:
+        await perform(effect, runner, where(runner))
+    assert failed.value is lost
+    assert runner.log[1:] == [ModelCallFailedEvent("the stream broke", USED)]
+
+
+@pytest.mark.parametrize("effect", [CallModel(TURN, MESSAGES, None, ()), ExecuteTool(RUNNABLE)])
+async def test_perform__shortens_an_error_that_an_engine_could_not_carry(effect: Effect) -> None:
+    runner = ScriptedRunner(ValueError("\x00" + "x" * 9000))
+
+    with pytest.raises(RunnerFailed) as failed:
+        await perform(effect, runner, where(runner))
+    whole = "ValueError: \ufffd" + "x" * 9000
+    assert str(failed.value) == error_text(whole) != whole
 
 
 @pytest.mark.parametrize("effect", [CallModel(TURN, MESSAGES, None, ()), ExecuteTool(RUNNABLE)])

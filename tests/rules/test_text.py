@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dex_agents_model.text import (
     clean_text,
     digest,
+    error_text,
     is_storable,
     keep_bytes,
     shorten,
@@ -124,3 +125,16 @@ def test_digest__names_the_text_in_utf_8() -> None:
     assert digest("{}") == (
         "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("lost", "lost"),
+        ("\x00\ud800", "\ufffd\ufffd"),
+        ("x" * 8192, "x" * 8192),
+        ("x" * 8193, "x" * 8192 + "... [8193 bytes in full]"),
+    ],
+)
+def test_error_text__is_storable_and_short(text: str, kept: str) -> None:
+    assert error_text(text) == kept

@@ -10,7 +10,7 @@ import pytest
 
 from dex_agents_model.calls import ToolEffect
 from dex_agents_model.decision import ClearTurn
-from dex_agents_model.effects import InterruptAnswered, ToolCallsRequested, TurnCompleted
+from dex_agents_model.effects import InterruptAnswered, TurnCompleted
 from dex_agents_model.folding import fold_events
 from dex_agents_model.ids import TurnId
 from dex_agents_model.notes import (
@@ -20,7 +20,7 @@ from dex_agents_model.notes import (
 )
 from dex_agents_model.policy import AgentSessionOptions, ToolPolicy
 from dex_agents_model.records import MessageRole
-from dex_agents_model.runner import AgentTurnContext
+from dex_agents_model.runner import AgentTurnContext, AgentTurnOutcome
 from dex_agents_model.simulation import (
     EPOCH,
     NO_FAULTS,
@@ -168,7 +168,7 @@ def test_world__says_that_a_session_stands_still(monkeypatch: pytest.MonkeyPatch
 class _Waiting(ScriptedRunner):
     """A runner that needs an event loop."""
 
-    async def run_model_step(self, turn: AgentTurnContext) -> TurnCompleted | ToolCallsRequested:
+    async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
         await asyncio.wait_for(turn.heartbeat(), timeout=60)
         await asyncio.get_running_loop().run_in_executor(None, str)
         return await super().run_model_step(turn)
@@ -187,7 +187,7 @@ def test_on_its_own_loop__lets_any_runner_be_simulated() -> None:
 class _Suspending(ScriptedRunner):
     """A runner that waits for what no simulation brings about."""
 
-    async def run_model_step(self, turn: AgentTurnContext) -> TurnCompleted | ToolCallsRequested:
+    async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
         await _Never()
         return await super().run_model_step(turn)
 

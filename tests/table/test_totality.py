@@ -41,6 +41,7 @@ from dex_agents_model.effects import (
     ToolResultsArrived,
     ToolReturned,
     TurnCompleted,
+    TurnGivenUp,
     UnfinishedTurnBuilt,
     UserSpoke,
     UserSteered,
@@ -76,7 +77,7 @@ REACTIONS = tuple(case for case in CASES if isinstance(case, Reacts))
 WAITS = tuple(case for case in CASES if isinstance(case, Waits))
 
 OUTCOMES_OF: dict[type[Effect], set[type[Outcome]]] = {
-    CallModel: {TurnCompleted, ToolCallsRequested},
+    CallModel: {TurnCompleted, ToolCallsRequested, TurnGivenUp},
     ExecuteTool: {ToolReturned, ToolRaised},
     Summarize: {HistorySummarized},
     BuildUnfinishedTurn: {UnfinishedTurnBuilt},

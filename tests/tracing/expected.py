@@ -52,9 +52,10 @@ class Expected:
         about = {**self._chat(step, 1), **_used(SUMMARY_USAGE)}
         return Seen("chat", TURN, "CLIENT", ("UNSET",), about)
 
-    def failed_chat(self, error_type: str, step: str = "RunModel-1", attempt: int = 1) -> Seen:
-        """A model call that raised."""
-        about = {**self._chat(step, attempt), "error.type": error_type}
+    def failed_chat(self, error_type: str, used: AgentUsage | None = None) -> Seen:
+        """A model call that raised, at its first attempt; ``used`` is what the runner said of it."""
+        about = {**self._chat("RunModel-1", 1), "error.type": error_type}
+        about |= {} if used is None else _used(used)
         return Seen("chat", TURN, "CLIENT", ("ERROR",), about)
 
     def tool(self, tool: str, call: str, step: str, **more: Any) -> Seen:

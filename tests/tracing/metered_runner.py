@@ -12,6 +12,7 @@ from dex_agents_model import (
     AgentTurnOutcome,
     AgentUsage,
     HistorySummarized,
+    ModelCallFailed,
     SummaryRequest,
 )
 from dex_agents_model.effects import ModelCallMetadata
@@ -48,6 +49,16 @@ class MeteredRunner(ScriptedRunner):
 
     def estimate_overhead_tokens(self) -> int:
         return 0
+
+
+class WastefulRunner(MeteredRunner):
+    """One whose provider counts what a call has used that then breaks."""
+
+    async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
+        try:
+            return await super().run_model_step(turn)
+        except ConnectionError as broken:
+            raise ModelCallFailed(str(broken), usage=USAGE) from broken
 
 
 class InstrumentedRunner(MeteredRunner):

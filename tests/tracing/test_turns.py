@@ -10,7 +10,7 @@ from ..binding.script import Call, Reply
 from .conftest import Tracer
 from .expected import Expected
 from .flows import COMPACTING, traced_flow
-from .metered_runner import SUMMARY_USAGE, USAGE
+from .metered_runner import SUMMARY_USAGE, USAGE, WastefulRunner
 from .seen import committed_usage
 
 
@@ -96,6 +96,27 @@ async def test_model_call__that_fails_is_a_span_of_its_own(tracer: Tracer) -> No
     assert spans == [
         expected.begin(),
         expected.failed_chat("ConnectionError"),
+        expected.chat(attempt=2),
+        expected.end("completed"),
+    ]
+    assert committed_usage(tracer.data()) == snapshot.usage == USAGE
+
+
+async def test_model_call__that_fails_tells_what_it_used_and_counts_for_nothing(
+    tracer: Tracer,
+) -> None:
+    wasteful = traced_flow(
+        tracer.state_dir, tracer.provider(), runner=WastefulRunner(tracer.state_dir)
+    )
+    async with tracer.serving(wasteful) as conversation:
+        await conversation.start(Reply(crash="the line is cut", crashes_until_attempt=1))
+        spans = await tracer.turn()
+        snapshot = await conversation.end_of_turn()
+
+    expected = Expected(tracer.session_id)
+    assert spans == [
+        expected.begin(),
+        expected.failed_chat("ConnectionError", used=USAGE),
         expected.chat(attempt=2),
         expected.end("completed"),
     ]

@@ -102,6 +102,7 @@ PAYLOADS: Final = (
     events.InterruptRaised(ASKED, CALL, "refund", NOON),
     events.InterruptResolved(ASKED, False, "too much"),
     events.UsageRecorded(USAGE, USAGE + USAGE),
+    events.ModelCallFailedEvent("lost", USAGE),
     events.HistoryCompacted(6),
     events.HistoryCompactionFailed("lost"),
     events.CustomEvent("progress", '{"percent": 40}'),

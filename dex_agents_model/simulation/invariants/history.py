@@ -22,6 +22,7 @@ from ...effects import (
     Occurrence,
     ToolCallsRequested,
     TurnCompleted,
+    TurnGivenUp,
     UserSpoke,
     UserSteered,
 )
@@ -54,7 +55,7 @@ from ..stored import (
 from ..world import Phase
 
 _RUNNING_STEPS: Final = RunModel | CompactHistory | ResumeTurn | CallStep
-_SPENDING: Final = TurnCompleted | ToolCallsRequested | HistorySummarized
+_SPENDING: Final = TurnCompleted | ToolCallsRequested | TurnGivenUp | HistorySummarized
 _OUTCOMES: Final[Mapping[type[Any], type[Any]]] = {
     TurnCompletedEvent: TurnSucceeded,
     TurnFailedEvent: TurnFailed,
