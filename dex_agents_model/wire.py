@@ -6,6 +6,7 @@ too long for one entry is laid out over several by `layout`, not here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar, get_args
 
@@ -17,7 +18,7 @@ from cattrs.preconf.json import make_converter
 
 from .calls import AgentToolCall, ToolCallCompleted
 from .errors import StateCorrupt
-from .events import AgentEvent, EventPayload
+from .events import AgentEvent, AgentEventType, CustomEvent, EventPayload
 from .ids import InterruptId, SessionId, ToolCallId, TurnId
 from .records import AgentInterruptResolution, AgentState, TurnEnd
 
@@ -115,9 +116,13 @@ def _flatten_call(converter: Converter, record_class: type[Any]) -> None:
 
 
 def _set_data_apart(converter: Converter) -> None:
-    """An event is {type, turn_id, ..., data: its payload without the type}."""
+    """An event is {type, turn_id, ..., data: its payload without the type}.
+
+    One of a type that this release does not know is a CustomEvent of that name: watchers go on.
+    """
     dump_plain = make_dict_unstructure_fn(AgentEvent, converter)
     load_plain = make_dict_structure_fn(AgentEvent, converter)
+    known = {event_type.value for event_type in AgentEventType}
 
     def unstructure(event: AgentEvent) -> dict[str, JsonData]:
         data = dump_plain(event)
@@ -125,7 +130,11 @@ def _set_data_apart(converter: Converter) -> None:
         return {"type": payload.pop("type"), **data, "data": payload}
 
     def structure(data: Mapping[str, Any], _: object) -> AgentEvent:
-        return load_plain({**data, "payload": {**data["data"], "type": data["type"]}}, AgentEvent)
+        payload = {**data["data"], "type": data["type"]}
+        if data["type"] not in known:
+            custom = CustomEvent(data["type"], json.dumps(data["data"]))
+            payload = converter.unstructure(custom, EventPayload)
+        return load_plain({**data, "payload": payload}, AgentEvent)
 
     converter.register_unstructure_hook(AgentEvent, unstructure)
     converter.register_structure_hook(AgentEvent, structure)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dex_agents_model.calls import AgentToolCall
 from dex_agents_model.errors import StateCorrupt
-from dex_agents_model.events import AgentEvent
+from dex_agents_model.events import AgentEvent, CustomEvent, StepMethod
 from dex_agents_model.records import (
     AgentState,
     AgentUsage,
@@ -25,7 +25,7 @@ from dex_agents_model.records import (
 from dex_agents_model.wire import dump, load
 
 from .golden import FOLDER
-from .samples import SAMPLES, SHAPES, Sample, classes_of_unions
+from .samples import SAMPLES, SHAPES, TURN, Sample, classes_of_unions
 from .strategies import values
 
 JUNK: tuple[object, ...] = (None, [], {}, "junk", 5, [None], {"type": "junk"})
@@ -103,6 +103,17 @@ def with_more_fields(data: Any) -> Any:
     if isinstance(data, dict):
         return {**{key: with_more_fields(item) for key, item in data.items()}, "added_later": [{}]}
     return data
+
+
+def test_load__reads_an_event_of_a_newer_release_as_a_custom_one() -> None:
+    event = AgentEvent(
+        TURN, "step-9", StepMethod.EXECUTE, 2, 7, CustomEvent("tool_call_dreamt", '{"depth": 2}')
+    )
+    data = dump(event, AgentEvent)
+
+    newer = {**data, "type": "tool_call_dreamt", "data": {"depth": 2}}
+
+    assert load(newer, AgentEvent) == event
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=named)
