@@ -5,22 +5,43 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from dex_agents_dex import AgentSessionFlow, ToolEffect, ToolPolicy
+from dex_agents_model import CompactionPolicy
 from dex_agents_pydantic_ai import pydantic_ai_session_flow
 
 PROMPT = "Do the three things."
 TOOLS = ("first", "second", "third")
+ANSWER = "Done."
+
+WINDOW = CompactionPolicy(context_window_tokens=4000, trigger_ratio=0.85, keep_recent_tokens=1000)
+"""Keeps the model's input of W between about 2 and 10 turns, however long the session is."""
+WINDOW_STREAM_BYTES = 512 * 1024
+"""Of events that a server keeps for the sessions with a window: full long before turn 1,000."""
 
 
-async def _reply(
+def _is_asked_for_an_answer(messages: list[ModelMessage]) -> bool:
+    """After the tools' results, and for a summary, which is asked for in words of its own."""
+    last = messages[-1]
+    assert isinstance(last, ModelRequest)
+    return not any(isinstance(p, UserPromptPart) and p.content == PROMPT for p in last.parts)
+
+
+async def _stream(
     messages: list[ModelMessage], info: AgentInfo
 ) -> AsyncIterator[str | DeltaToolCalls]:
-    last = messages[-1]
-    if isinstance(last, ModelRequest) and any(isinstance(p, ToolReturnPart) for p in last.parts):
-        yield "Done."
+    if _is_asked_for_an_answer(messages):
+        yield ANSWER
         return
     yield {
         index: DeltaToolCall(name=name, json_args="{}", tool_call_id=f"call-{index}")
@@ -28,22 +49,46 @@ async def _reply(
     }
 
 
-def _do_nothing() -> str:
+async def _reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    if _is_asked_for_an_answer(messages):
+        return ModelResponse(parts=[TextPart(ANSWER)])
+    return ModelResponse(
+        parts=[
+            ToolCallPart(name, "{}", tool_call_id=f"call-{index}")
+            for index, name in enumerate(TOOLS)
+        ]
+    )
+
+
+def build_model() -> FunctionModel:
+    """The scripted model; it can stream."""
+    return FunctionModel(_reply, stream_function=_stream)
+
+
+async def do_nothing() -> str:
+    """What each tool does."""
     return "ok"
 
 
 def build_agent() -> Agent[None, str]:
     """The agent of the workload."""
-    agent = Agent(FunctionModel(stream_function=_reply))
+    agent = Agent(build_model())
     for name in TOOLS:
-        agent.tool_plain(name=name)(_do_nothing)
+        agent.tool_plain(name=name)(do_nothing)
     return agent
 
 
-def build_flow() -> AgentSessionFlow:
+def build_flow(*, has_window: bool = False) -> AgentSessionFlow:
     """The same agent as a durable session; its tools are reads."""
+    policies = {name: ToolPolicy(ToolEffect.READ) for name in TOOLS}
+    if not has_window:
+        return pydantic_ai_session_flow(
+            build_agent(), flow_type="Workload", tool_policies=policies
+        )
     return pydantic_ai_session_flow(
         build_agent(),
         flow_type="Workload",
-        tool_policies={name: ToolPolicy(ToolEffect.READ) for name in TOOLS},
+        tool_policies=policies,
+        compaction=WINDOW,
+        event_stream_capacity_bytes=WINDOW_STREAM_BYTES,
     )
