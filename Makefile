@@ -7,13 +7,16 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 BIN := .venv/bin
 STAMP := .venv/.made-from-lock
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq
+# The benchmarks' peers have an environment of their own, which nothing else needs.
+BENCH_BIN := .venv-bench/bin
+BENCH_STAMP := .venv-bench/.made-from-lock
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-config $(UPGRADE) --custom-compile-command "make lock"
 PACKAGES := dex_agents_model dex_agents_dex dex_agents_pydantic_ai
 CODE := $(wildcard $(PACKAGES) tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test sim sim-deep mutation lint types rooms fmt docs docs-check chaos soak fuzz bench bench-engine bench-model all lock clean
+.PHONY: help venv demo test sim sim-deep mutation lint types rooms fmt docs docs-check chaos soak fuzz bench bench-full bench-engine bench-model all lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,15 +84,25 @@ bench-engine: $(STAMP)  ## time Steps and RPCs on the dev engine
 bench-model: $(STAMP)  ## count transitions and searched edges a second
 	@$(BIN)/python -m benchmarks.model
 
-bench: $(STAMP)  ## time turns: plain Pydantic AI against a durable session
+bench: $(STAMP)  ## time turns: a durable session next to plain Pydantic AI
 	@$(BIN)/python -m benchmarks.turns
+
+bench-full: $(BENCH_STAMP)  ## the same at length, next to DBOS too, with growth, takeover and a plot
+	@$(BENCH_BIN)/python -m benchmarks.full
+
+$(BENCH_STAMP): requirements/bench.txt
+	@test -n "$(PYTHON)" || { echo "make: found no Python 3.11 or newer; name one with PYTHON=" >&2; exit 1; }
+	@test -x $(BENCH_BIN)/pip || "$(PYTHON)" -m venv .venv-bench
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BENCH_BIN)/python -m pip install -qq --require-hashes -r requirements/bench.txt
+	@touch $@
 
 all: lint types rooms docs-check test  ## everything that must pass
 
 lock: $(STAMP)  ## write requirements/*.txt from pyproject.toml; UPGRADE=--upgrade takes new releases
 	@$(UV_COMPILE) --output-file requirements/model.txt pyproject.toml
 	@$(UV_COMPILE) --extra dev --output-file requirements/dev.txt pyproject.toml
+	@$(UV_COMPILE) --extra bench --output-file requirements/bench.txt pyproject.toml
 
-clean:  ## remove .venv and every cache
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+clean:  ## remove .venv, .venv-bench and every cache
+	@rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -82,11 +82,11 @@ def _engine(url: str) -> sqlalchemy.Engine:
         pool_pre_ping=True,
     )
 
-    @event.listens_for(engine, "connect")
     def set_up(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
         for pragma in ("busy_timeout=30000", "foreign_keys=ON", *SETTINGS):
             connection.execute(f"PRAGMA {pragma}")
 
+    event.listen(engine, "connect", set_up)
     return engine
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import statistics
+import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -71,9 +72,8 @@ class Latency:
 
     async def run(self, kinds: Sequence[str], scratch: Path, turns: int, rounds: int) -> None:
         logging.getLogger("dex").setLevel(logging.ERROR)
-        for number in range(rounds):
-            below = scratch / f"round-{number}"
-            below.mkdir()
+        for _ in range(rounds):
+            below = Path(tempfile.mkdtemp(dir=scratch))
             async with AsyncExitStack() as stack:
                 on = await stack.enter_async_context(bench("floor", below, "floor"))
                 entered = [

@@ -24,11 +24,11 @@ _PACKAGES: Final = (
 def settings() -> list[str]:
     """What the figures of a run depend on, line by line."""
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    packages = "; ".join(f"{name} {_version(name)}" for name in _PACKAGES)
     return [
-        f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores,"
-        f" load {load} at the start",
-        f"Python {platform.python_version()}; SQLite {sqlite3.sqlite_version}; "
-        + "; ".join(f"{name} {_version(name)}" for name in _PACKAGES),
+        f"{system}, {os.cpu_count()} cores, load {load} as this is printed",
+        f"Python {platform.python_version()}; SQLite {sqlite3.sqlite_version}; {packages}",
     ]
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import statistics
 import sys
+import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -68,8 +69,7 @@ class Contender:
 @asynccontextmanager
 async def contender(kind: str, scratch: Path, conversations: int = 1) -> AsyncIterator[Contender]:
     """Start a contender in a directory of its own below ``scratch``; it ends with the block."""
-    data_dir = scratch / f"{kind}-{len(list(scratch.iterdir()))}"
-    data_dir.mkdir()
+    data_dir = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=scratch))
     async with AsyncExitStack() as stack:
         processes: dict[str, int] = {}
         address = None

@@ -58,8 +58,6 @@ def open_conversations(place: str, count: int) -> AbstractAsyncContextManager[Op
     return _open(build_flow(), place, count)
 
 
-def open_conversations_with_a_window(
-    place: str, count: int
-) -> AbstractAsyncContextManager[Opened]:
+def open_conversations_with_a_window(place: str, count: int) -> AbstractAsyncContextManager[Opened]:
     """Sessions whose model's input stays the same."""
     return _open(build_flow(has_window=True), place, count)

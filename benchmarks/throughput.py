@@ -23,7 +23,6 @@ class Throughput:
     peak_memory_bytes: dict[str, dict[str, int]] = Factory(dict)
 
     async def run(self, kinds: Sequence[str], scratch: Path, rounds: int) -> None:
-        scratch.mkdir()
         async with AsyncExitStack() as stack:
             entered = [
                 await stack.enter_async_context(contender(kind, scratch, self.conversations))
@@ -52,7 +51,9 @@ def print_throughput(taken: Throughput) -> None:
         " turns each in alternation; turns/s"
     )
     for kind, rates in taken.rates.items():
-        compared = "" if kind == "session" else f"   session / it {taken.ratio('session', kind):.2f}"
+        compared = (
+            "" if kind == "session" else f"   session / it {taken.ratio('session', kind):.2f}"
+        )
         memory = taken.peak_memory_bytes[kind].items()
         print(
             f"  {kind:8}{statistics.median(rates):9.1f}   best {max(rates):.1f}"

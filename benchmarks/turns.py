@@ -39,7 +39,7 @@ async def measure(turns: int, sessions: int, turns_each: int) -> None:
         print_settings(latency.settings)
         print_latency(latency)
         throughput = Throughput(sessions, turns_each)
-        await throughput.run(kinds(), scratch / "many", rounds=3)
+        await throughput.run(kinds(), scratch, rounds=3)
         print_throughput(throughput)
 
 

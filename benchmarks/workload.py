@@ -11,7 +11,6 @@ from pydantic_ai.messages import (
     ModelResponse,
     TextPart,
     ToolCallPart,
-    ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
@@ -82,9 +81,7 @@ def build_flow(*, has_window: bool = False) -> AgentSessionFlow:
     """The same agent as a durable session; its tools are reads."""
     policies = {name: ToolPolicy(ToolEffect.READ) for name in TOOLS}
     if not has_window:
-        return pydantic_ai_session_flow(
-            build_agent(), flow_type="Workload", tool_policies=policies
-        )
+        return pydantic_ai_session_flow(build_agent(), flow_type="Workload", tool_policies=policies)
     return pydantic_ai_session_flow(
         build_agent(),
         flow_type="Workload",

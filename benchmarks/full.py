@@ -1,0 +1,82 @@
+"""`make bench-full`: durable sessions next to plain Pydantic AI and to Pydantic AI on DBOS, at length.
+
+Everything that is compared ran in alternation, turn by turn or round by round. Prints the figures and
+draws a plot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from benchmarks.chart import Bars, Lines, picture
+from benchmarks.latency import Latency, print_latency
+from benchmarks.racing import Laps
+from benchmarks.throughput import Throughput, print_throughput
+from benchmarks.turns import kinds, print_settings
+
+_SMOOTHED_OVER: Final = 9  # turns
+
+
+async def measure(turns: int, rounds: int) -> str:
+    """Print the figures as they come, and return the plot."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        scratch = Path(name)
+        latency = Latency()
+        await latency.run(kinds(), scratch, turns, rounds)
+        print_settings(latency.settings)
+        print_latency(latency)
+        few, many = Throughput(20, turns_each=3), Throughput(200, turns_each=1)
+        for throughput in (few, many):
+            await throughput.run(kinds(), scratch, rounds=5)
+            print_throughput(throughput)
+    return _drawn(latency, (few, many))
+
+
+def _drawn(latency: Latency, throughputs: Sequence[Throughput]) -> str:
+    lines = Lines(
+        "one conversation: ms a turn",
+        "turn",
+        {kind: _smooth(latency.laps, kind) for kind in latency.laps.of},
+    )
+    bars = [
+        Bars(
+            f"{each.conversations} at once: turns/s",
+            {kind: statistics.median(rates) for kind, rates in each.rates.items()},
+        )
+        for each in throughputs
+    ]
+    return picture(lines, bars)
+
+
+def _smooth(laps: Laps, kind: str) -> list[float]:
+    """The median over rounds and over the neighbours of a turn."""
+    turns = len(laps.of[kind][0])
+    half = _SMOOTHED_OVER // 2
+    return [laps.ms(kind, slice(max(turn - half, 0), turn + half + 1)) for turn in range(turns)]
+
+
+@click.command(help=__doc__)
+@click.option("--turns", default=200, show_default=True, help="Turns of the one conversation.")
+@click.option("--rounds", default=3, show_default=True, help="How often it is begun anew.")
+@click.option(
+    "--plot",
+    default=Path("build/bench.svg"),
+    show_default=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+)
+def main(turns: int, rounds: int, plot: Path) -> None:
+    drawn = asyncio.run(measure(turns, rounds))
+    plot.parent.mkdir(parents=True, exist_ok=True)
+    plot.write_text(drawn)
+    print(f"\nplot: {plot}")
+
+
+if __name__ == "__main__":
+    main()
