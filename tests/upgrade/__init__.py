@@ -1,0 +1,1 @@
+"""Sessions that an earlier release opened go on under this one."""
