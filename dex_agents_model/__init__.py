@@ -54,6 +54,7 @@ from .runner import (
     SummaryRequest,
     ToolExecutionError,
     ToolExecutionResult,
+    ToolOutcomeUnknown,
     UnfinishedTurn,
 )
 from .table import answer, await_conditions, react
@@ -106,6 +107,7 @@ __all__ = [
     "ToolEffect",
     "ToolExecutionError",
     "ToolExecutionResult",
+    "ToolOutcomeUnknown",
     "ToolPolicy",
     "TurnCompleted",
     "TurnGivenUp",

@@ -208,9 +208,10 @@ class ToolReturned:
 
 @frozen
 class ToolRaised:
-    """The tool said that it failed, in words for the model."""
+    """The tool said that it failed, in words for the model. Its work may have been done nevertheless."""
 
     message: str
+    may_have_happened: bool = False
 
 
 @frozen

@@ -37,6 +37,7 @@ from .runner import (
     SummaryRequest,
     ToolExecutionError,
     ToolExecutionResult,
+    ToolOutcomeUnknown,
     UnfinishedTurn,
 )
 from .text import is_storable
@@ -162,7 +163,7 @@ async def _execute_tool(
     try:
         result: object = await runner.execute_deferred_tool_call(execution)
     except ToolExecutionError as error:
-        return ToolRaised(str(error))
+        return ToolRaised(str(error), isinstance(error, ToolOutcomeUnknown))
     if isinstance(result, ToolExecutionResult):
         return ToolReturned(result.output, result.framework_content)
     raise ContractBroken(

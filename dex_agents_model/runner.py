@@ -33,6 +33,13 @@ class ToolExecutionError(Exception):
     """Raised by a runner for a failure that the model should see: recorded, and not tried again."""
 
 
+class ToolOutcomeUnknown(ToolExecutionError):
+    """Raised by a runner when the tool has had its say, and its work may have been done or be done later.
+
+    It is not tried again: a write is recorded as ``outcome_unknown``, a read as ``failed``.
+    """
+
+
 class RunnerFailed(Exception):
     """Raised by a runner to fail the attempt with this message, which says all that is to be said.
 
@@ -166,6 +173,7 @@ class AgentFrameworkRunner(Protocol):
 
         Raises:
             ToolExecutionError: a failure for the model to see; the call is not tried again.
+            ToolOutcomeUnknown: the same, and the work of a write may have been done.
             Exception: anything else fails the attempt; the effect's line in the table decides.
         """
         ...

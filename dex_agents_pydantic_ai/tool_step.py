@@ -28,7 +28,12 @@ from pydantic_ai.models import KnownModelName, Model
 from pydantic_ai.output import OutputSpec
 from pydantic_graph import End
 
-from dex_agents_model import DeferredToolExecution, ToolExecutionError, ToolExecutionResult
+from dex_agents_model import (
+    DeferredToolExecution,
+    ToolExecutionError,
+    ToolExecutionResult,
+    ToolOutcomeUnknown,
+)
 
 from . import private
 from .errors import ToolStepFailed, describe
@@ -62,6 +67,7 @@ class ToolStep:
 
         Raises:
             ToolExecutionError: the tool has said that it failed, or nothing ran.
+            ToolOutcomeUnknown: the tool has left its work to code outside the session.
             ToolStepFailed: anything else; its work may have happened.
         """
         record = execution.tool_call
@@ -176,7 +182,9 @@ def _deferral(
             " It needs a ToolPolicy with requires_approval=True."
         )
     if capability.has_started:
-        return ToolStepFailed(f"tool {name} deferred its call to code outside the session")
+        return ToolOutcomeUnknown(
+            f"The tool {name} deferred its call to code outside the session, whose result never comes."
+        )
     return ToolExecutionError(
         f"The tool {name} deferred its call to code outside the session. Nothing ran."
     )

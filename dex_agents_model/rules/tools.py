@@ -97,7 +97,11 @@ def record_error(
     step: CallTool | CallSingleAttemptTool, view: CallView, on: ToolRaised, now: datetime
 ) -> StepDecision:
     """The tool said that it failed: the model is told, and nothing is tried again."""
-    return finish(Failed(_runnable(step.call, view).call, error_text(on.message)))
+    record = _runnable(step.call, view)
+    error = error_text(on.message)
+    return finish(
+        _unfinished(record, error) if on.may_have_happened else Failed(record.call, error)
+    )
 
 
 def give_up(
@@ -114,9 +118,14 @@ def give_up(
     claimed = view.claimant is not None
     if not may_have_started(record, view, claimed=claimed):
         return finish(Failed(record.call, f"the call never started: {error}"))
+    return finish(_unfinished(record, error))
+
+
+def _unfinished(record: Runnable, error: str) -> OutcomeUnknown | Failed:
+    """What a call is that may have begun and did not end: its effect says whether that may matter."""
     if EFFECT_RULES[record.effect].may_have_happened:
-        return finish(OutcomeUnknown(record.call, error))
-    return finish(Failed(record.call, error))
+        return OutcomeUnknown(record.call, error)
+    return Failed(record.call, error)
 
 
 def may_have_started(record: Runnable, view: SessionView, *, claimed: bool) -> bool:

@@ -32,6 +32,7 @@ from ..runner import (
     SummaryRequest,
     ToolExecutionError,
     ToolExecutionResult,
+    ToolOutcomeUnknown,
     UnfinishedTurn,
 )
 
@@ -99,9 +100,10 @@ class Returns:
 
 @frozen
 class Refuses:
-    """The tool says that it failed, in words for the model."""
+    """The tool says that it failed, in words for the model, and perhaps that its work may have been done."""
 
     message: str
+    may_have_happened: bool = False
 
 
 @frozen
@@ -148,8 +150,8 @@ class ScriptedRunner:
         match self.tools.get(call.tool_call.tool_name, Returns("ok")):
             case Returns(output):
                 return ToolExecutionResult(output)
-            case Refuses(message):
-                raise ToolExecutionError(message)
+            case Refuses(message, may_have_happened):
+                raise (ToolOutcomeUnknown if may_have_happened else ToolExecutionError)(message)
             case Raises(error, attempts, then):
                 if then is None or call.attempt <= attempts:
                     raise ScriptedFailure(error)

@@ -165,10 +165,12 @@ SAID = {
 }
 """How a tool ends by its own word, whatever its effect: it runs once."""
 
+DEFERRED = "deferred its call to code outside the session, whose result never comes."
+"""How a tool leaves its work to others, who may do it: it runs once, and its effect decides what is told."""
+
 BROKE = {
     "raises": "raised OSError: the network is gone",
     "times_out": "was cut off: Timed out after 0.05 seconds.",
-    "defers": "deferred its call to code outside the session",
 }
 """How a tool breaks, its work perhaps done: its effect decides."""
 
@@ -176,6 +178,9 @@ BROKE = {
 def expected(effect: ToolEffect, way: str) -> tuple[str, int]:
     """What the model is told of the call, and how often the tool runs."""
     tool = f"{effect.value}__{way}"
+    if way == "defers":
+        told = f"{tool} failed: The tool call failed: The tool {tool} {DEFERRED}"
+        return told if effect is ToolEffect.READ else f"{tool} {UNKNOWN}", 1
     if way in SAID:
         return f"{tool} {SAID[way].format(tool=tool)}", 1
     match effect:

@@ -128,6 +128,7 @@ async def _obey(ctx: RunContext[Whose], /, **arguments: Any) -> str:
 
 WAYS: Final[Mapping[str, Callable[[], BaseException]]] = {
     "retry": lambda: ModelRetry("another word, please"),
+    "refusal": lambda: ToolFailed("no such order"),
     "approval": ApprovalRequired,
     "deferral": CallDeferred,
     "cancelled": asyncio.CancelledError,

@@ -34,6 +34,7 @@ from dex_agents_model.runner import (
     SummaryRequest,
     ToolExecutionError,
     ToolExecutionResult,
+    ToolOutcomeUnknown,
     UnfinishedTurn,
 )
 from dex_agents_model.text import error_text
@@ -253,12 +254,17 @@ async def test_perform__refuses_to_summarise_with_a_runner_that_cannot() -> None
         await perform(Summarize(TURN, MESSAGES, None, 9), runner, where(runner))
 
 
-async def test_perform__takes_a_failure_for_the_model_as_an_outcome() -> None:
-    runner = ScriptedRunner(ToolExecutionError("no such order"))
+@pytest.mark.parametrize(
+    ("error", "may_have_happened"), [(ToolExecutionError, False), (ToolOutcomeUnknown, True)]
+)
+async def test_perform__takes_a_failure_for_the_model_as_an_outcome(
+    error: type[ToolExecutionError], may_have_happened: bool
+) -> None:
+    runner = ScriptedRunner(error("no such order"))
 
     outcome = await perform(ExecuteTool(RUNNABLE), runner, where(runner))
 
-    assert outcome == ToolRaised("no such order")
+    assert outcome == ToolRaised("no such order", may_have_happened)
 
 
 @pytest.mark.parametrize("effect", [CallModel(TURN, MESSAGES, None, ()), ExecuteTool(RUNNABLE)])

@@ -198,6 +198,21 @@ ERRORS = tuple(
     )
 )
 
+LEFT_OPEN = tuple(
+    Reacts(
+        f"record_error__{claim}_that_left_its_work_to_others",
+        step,
+        call_view(CallView, Runnable(requested)),
+        ToolRaised("whose result never comes", may_have_happened=True),
+        finished(ended(requested, "whose result never comes")),
+    )
+    for claim, step, requested, ended in (
+        ("fails_a_read", CALL_TOOL, READ, Failed),
+        ("does_not_know_of_an_idempotent_write", CALL_TOOL, IDEMPOTENT, OutcomeUnknown),
+        ("does_not_know_of_a_write", CALL_SINGLE, SINGLE, OutcomeUnknown),
+    )
+)
+
 NO_ERROR: Final = "the Step was given up without an error"
 NEVER_STARTED: Final = "the call never started: lost"
 GIVEN_UP = tuple(
@@ -260,6 +275,7 @@ CASES: tuple[Case, ...] = (
     NOTHING_KEPT,
     *CONTENTS,
     *ERRORS,
+    *LEFT_OPEN,
     *GIVEN_UP,
     *GIVEN_UP_WITH_FEW_WORDS,
     *GIVEN_UP_TOO_LATE,

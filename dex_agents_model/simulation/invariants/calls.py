@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...calls import Failed, FinalCall
 from ...decision import PutToolCall, ToolCallFinished
-from ...effects import AttemptsExhausted, BuildUnfinishedTurn
+from ...effects import AttemptsExhausted, BuildUnfinishedTurn, Occurrence, ToolRaised
 from ...policy import EFFECT_RULES
 from ...steps import CallStep, RecordTurnCancelled, RunModel
 from ..actions import AttemptFailed, Change, Ran
@@ -91,9 +91,9 @@ def model_is_called_after_all_results(change: Change) -> Iterator[str]:
 
 
 def a_write_that_started_is_not_called_failed(change: Change) -> Iterator[str]:
-    """A given-up call that may have changed the world says so; only its tool's own word makes it failed."""
+    """A call that may have changed the world says so; only its tool's own word, that it did not, makes it failed."""
     cause = change.commit(PutToolCall)
-    if cause is None or not isinstance(cause.on, AttemptsExhausted):
+    if cause is None or not _leaves_it_open(cause.on):
         return
     for write in cause.decided.writes:
         if not isinstance(write, PutToolCall) or not isinstance(write.record, Failed):
@@ -102,6 +102,13 @@ def a_write_that_started_is_not_called_failed(change: Change) -> Iterator[str]:
         starts = change.before.ledger.starts_of(record.turn_id, record.tool_call_id)
         if starts and EFFECT_RULES[record.effect].may_have_happened:
             yield f"{record.tool_call_id} is {record.effect}, was started, and becomes {record.status}"
+
+
+def _leaves_it_open(on: Occurrence | None) -> bool:
+    """Whether a call that ends like this may have changed the world."""
+    return isinstance(on, AttemptsExhausted) or (
+        isinstance(on, ToolRaised) and on.may_have_happened
+    )
 
 
 def tools_start_only_when_allowed(change: Change) -> Iterator[str]:
