@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import Final, TypeAlias
@@ -28,6 +29,7 @@ from dex_agents_model.records import (
     WaitingForUserMessage,
 )
 from dex_agents_model.requests import AgentSnapshot
+from dex_agents_model.wire import JsonData
 
 from .errors import EngineUnavailable, MessageRefused, TurnNotFound
 from .session_calls import ReadEvent, SessionCalls
@@ -58,6 +60,12 @@ class TurnOutcome:
             return None
         said = (m.text for m in reversed(self.messages) if m.role is MessageRole.ASSISTANT)
         return next(said, None)
+
+    @property
+    def output(self) -> JsonData:
+        """The final answer as data, when the agent ends its turns with a type; else None."""
+        kept = self.messages[-1].output if self.messages else None
+        return None if kept is None else json.loads(kept)
 
 
 class AgentSessionClient(SessionCalls):

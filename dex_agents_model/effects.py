@@ -165,12 +165,14 @@ class TurnCompleted:
 
     ``new_messages`` holds all that the turn produced after its user message, in order, over all of
     its model calls, what the user said meanwhile (``steering_messages``) included. ``usage`` is
-    that of this model call alone.
+    that of this model call alone. ``output`` is the answer as JSON text when it is data, such as an
+    object of a type that the application asked for; there is then at least one new message.
     """
 
     new_messages: tuple[FrameworkMessage, ...] = field(converter=_messages)
     usage: AgentUsage = AgentUsage()
     metadata: ModelCallMetadata | None = None
+    output: str | None = None
 
 
 @frozen

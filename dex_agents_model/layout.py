@@ -23,7 +23,7 @@ INLINE_CALL_TEXT_BYTES: Final = 4 * 1024
 INLINE_MESSAGE_TEXT_BYTES: Final = 512 * 1024
 _PART_CHARACTERS: Final = PART_BYTES // 4
 _START_BYTES: Final = 4 * 1024 - 64  # with its marker it still fits a note of 4 KiB
-_MESSAGE_TEXTS: Final = ("framework_item", "text")
+_MESSAGE_TEXTS: Final = ("framework_item", "text", "output")
 _CALL_TEXTS: Final = ("arguments", "output", "framework_content")
 _CALL: Final = cast("type[AgentToolCall]", AgentToolCall)
 

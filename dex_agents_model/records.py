@@ -75,7 +75,8 @@ class FrameworkMessage:
 class AgentMessage:
     """A stored message. Sequences start at 1 and have no gaps.
 
-    ``message_id`` is that of the user message which it holds, empty for any other.
+    ``message_id`` is that of the user message which it holds, empty for any other. ``output`` is the
+    turn's final answer as JSON text, on the last message of a turn that ended with data.
     """
 
     sequence: int = field(validator=validators.ge(1))
@@ -86,6 +87,7 @@ class AgentMessage:
     tool_call_id: str | None = None
     tool_name: str | None = None
     message_id: str = ""
+    output: str | None = None
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from hashlib import sha256
 from typing import Final
@@ -23,6 +24,22 @@ def clean_text(text: str) -> str:
 def is_storable(text: str) -> bool:
     """Whether ``text`` can be stored byte-exact: it holds no lone surrogate."""
     return text.isascii() or _SURROGATE.search(text) is None
+
+
+def parse_json(text: str) -> object:
+    """The JSON value that ``text`` is.
+
+    Raises:
+        ValueError: it is none, it is nested too deep, or it holds a number that JSON does not know.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("the JSON text is nested too deep") from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 def size_bytes(text: str) -> int:

@@ -53,6 +53,7 @@ from .history import (
 )
 from .providers import describe_model_calls
 from .resume import deferred_results, shown_to_model, with_full_results
+from .turn_output import output_of
 from .usage import failure_of, usage_of
 
 # One of its own: under its default ID this copy would replace the agent's own.
@@ -127,7 +128,7 @@ class ModelStep:
         usage = usage_of(used)
         metadata = describe_model_calls(capability.model_calls)
         if not calls:
-            return TurnCompleted(turn_to_stored(messages), usage, metadata)
+            return TurnCompleted(turn_to_stored(messages), usage, metadata, output_of(output))
         return ToolCallsRequested(
             RunState(messages, tuple(call.tool_call_id for call in calls)).to_json(),
             tuple(_deferred(call, capability.listed[call.tool_name], turn) for call in calls),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from pydantic import BaseModel
-from pydantic_ai import Agent, NativeOutput
+from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
@@ -25,14 +25,13 @@ async def script(
 ) -> AsyncIterator[str | DeltaToolCalls]:
     """What a good model would say: look the order up, then judge it."""
     if any(isinstance(part, ToolReturnPart) for part in messages[-1].parts):
-        yield Verdict(order_id="7", is_late=True, days=3).model_dump_json()
+        verdict = Verdict(order_id="7", is_late=True, days=3)
+        yield {0: DeltaToolCall("final_result", verdict.model_dump_json(), tool_call_id="call-2")}
     else:
         yield {0: DeltaToolCall("find_order", '{"order_id": "7"}', tool_call_id="call-1")}
 
 
-# With NativeOutput the answer is JSON text. An agent whose output_type is the class itself ends with
-# a call of the tool `final_result` instead: its arguments are in the message's framework_item.
-agent = Agent(FunctionModel(stream_function=script), output_type=NativeOutput(Verdict))
+agent = Agent(FunctionModel(stream_function=script), output_type=Verdict)
 
 
 @agent.tool_plain
@@ -53,7 +52,7 @@ async def main() -> None:
         sessions = runtime.sessions(flow)
         await sessions.start_session("judging-7")
         turn = await sessions.run_turn("judging-7", "Is order 7 late?")
-        verdict = Verdict.model_validate_json(turn.answer or "")
+        verdict = Verdict.model_validate(turn.output)
         print(f"order {verdict.order_id}: {verdict.days} days late")
 
 

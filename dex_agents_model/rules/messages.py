@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from ..errors import ContractBroken
 from ..ids import TurnId
 from ..records import AgentMessage, AgentUserMessage, FrameworkMessage
-from ..text import clean_text, is_storable
+from ..text import clean_text, is_storable, parse_json
 
 
 def cleaned(message: AgentUserMessage) -> AgentUserMessage:
@@ -22,6 +24,23 @@ def place(
         ContractBroken: one cannot be stored as it is.
     """
     return tuple(_placed(message, first + n, turn) for n, message in enumerate(messages))
+
+
+def with_output(messages: tuple[AgentMessage, ...], output: str) -> tuple[AgentMessage, ...]:
+    """``messages`` of a completed turn, its answer as data kept with the last one.
+
+    Raises:
+        ContractBroken: ``output`` is no JSON text, or there is no message to keep it with.
+    """
+    if not messages:
+        raise ContractBroken("the runner completed the turn with an output and without a message")
+    try:
+        parse_json(output)
+    except ValueError as error:
+        raise ContractBroken(f"the turn's output is no JSON: {error}: {output!r:.200}") from error
+    if not is_storable(output):
+        raise ContractBroken("the turn's output holds text that UTF-8 cannot hold")
+    return (*messages[:-1], evolve(messages[-1], output=output))
 
 
 def _placed(message: FrameworkMessage, sequence: int, turn: TurnId) -> AgentMessage:

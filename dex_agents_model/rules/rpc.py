@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Final
 
@@ -61,7 +60,7 @@ from ..steps import (
     RunModel,
     Step,
 )
-from ..text import clean_text, shorten, size_bytes
+from ..text import clean_text, parse_json, shorten, size_bytes
 from ..views import (
     AnswerView,
     ApprovalsView,
@@ -282,20 +281,17 @@ def _is_object(text: str) -> bool:
     if size_bytes(text) > MAX_EDITED_ARGUMENT_BYTES or clean_text(text) != text:
         return False
     try:
-        return isinstance(json.loads(text, parse_constant=_refuse_constant), dict)
-    except (ValueError, RecursionError):
+        return isinstance(parse_json(text), dict)
+    except ValueError:
         return False
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _within_bounds(messages: tuple[AgentMessage, ...], limit: int) -> tuple[AgentMessage, ...]:
     kept: list[AgentMessage] = []
     left_bytes = MAX_READ_BYTES
     for message in messages[:limit]:
-        left_bytes -= size_bytes(message.framework_item) + size_bytes(message.text or "")
+        texts = (message.framework_item, message.text or "", message.output or "")
+        left_bytes -= sum(map(size_bytes, texts))
         if kept and left_bytes < 0:
             break
         kept.append(message)

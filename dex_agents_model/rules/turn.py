@@ -61,7 +61,7 @@ from ..views import ResumeView, SessionView, TurnView
 from ..waits import ForToolResults, ForUserMessage
 from .compaction import boundary_to_compact, results_to_shorten, unsummarised
 from .limits import end_over_a_limit, running_model
-from .messages import cleaned, place
+from .messages import cleaned, place, with_output
 
 
 def start_session(
@@ -149,6 +149,8 @@ def complete_turn(step: RunModel, view: TurnView, on: TurnCompleted, now: dateti
     """The model gave its final answer: store the whole turn at once, then wait for the user."""
     state = running_model(view)
     messages = place(on.new_messages, state.message_count + 1, step.turn)
+    if on.output is not None:
+        messages = with_output(messages, on.output)
     idle = WaitingForUserMessage(
         turn_count=state.turn_count,
         message_count=state.message_count + len(messages),

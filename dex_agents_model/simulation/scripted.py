@@ -63,9 +63,10 @@ class Asks:
 
 @frozen
 class Concludes:
-    """The model gives its final answer."""
+    """The model gives its final answer; ``output`` is JSON text, when the answer is data, too."""
 
     text: str
+    output: str | None = None
 
 
 @frozen
@@ -192,7 +193,7 @@ def _outcome(
     if isinstance(reply, Concludes):
         turn.events.write_text_delta(reply.text)
         answer = _item(MessageRole.ASSISTANT, reply.text)
-        return TurnCompleted((*_in_order(items), answer), _USAGE)
+        return TurnCompleted((*_in_order(items), answer), _USAGE, output=reply.output)
     asked = [
         {"role": "assistant", "id": use.tool_call_id, "name": use.tool_name, "text": use.arguments}
         for use in reply.uses

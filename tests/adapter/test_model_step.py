@@ -213,6 +213,23 @@ async def test_run_model_step__keeps_a_final_result_beside_an_unknown_tool() -> 
     assert isinstance(await session(agent, model).ask("hi"), TurnCompleted)
 
 
+async def test_run_model_step__gives_a_final_result_as_data() -> None:
+    agent = agent_with_tools([], output_type=Answer)
+    model = ScriptedModel(tool_calls(("final_result", '{"text":"done"}', "o")))
+
+    outcome = await session(agent, model).ask("hi")
+
+    assert isinstance(outcome, TurnCompleted)
+    assert outcome.output == '{"text": "done"}'
+
+
+async def test_run_model_step__gives_no_data_when_the_answer_is_text() -> None:
+    outcome = await session(Agent(), ScriptedModel(["an answer"])).ask("hi")
+
+    assert isinstance(outcome, TurnCompleted)
+    assert outcome.output is None
+
+
 async def test_run_model_step__drops_an_early_result_of_a_skipped_model_call() -> None:
     response = ModelResponse(
         parts=[

@@ -59,6 +59,8 @@ class Reply:
     """How else the model call ends, as that of a `Call`."""
     calls: tuple[Call, ...] = ()
     text: str = "done"
+    output: str | None = None
+    """The answer as JSON text, when it is data."""
     text_characters: int | None = None
     """Answer with as many characters instead of ``text``."""
 

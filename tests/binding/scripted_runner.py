@@ -82,7 +82,7 @@ class ScriptedRunner:
         spoken = tuple(_message(MessageRole.USER, text) for text in heard)
         text = reply.text if reply.text_characters is None else "a" * reply.text_characters
         answer = _message(MessageRole.ASSISTANT, text)
-        return TurnCompleted((*results, *spoken, answer), ONE_CALL)
+        return TurnCompleted((*results, *spoken, answer), ONE_CALL, output=reply.output)
 
     async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
         asked = Call.of(call.tool_call.arguments)

@@ -375,6 +375,43 @@ def test_complete_turn__refuses_an_item_that_cannot_be_stored_as_it_is() -> None
         react(RUN, view(TurnView), on, NOW)
 
 
+def test_complete_turn__keeps_an_answer_that_is_data_with_its_last_message() -> None:
+    said = (
+        FrameworkMessage(MessageRole.ASSISTANT, "<k>"),
+        FrameworkMessage(MessageRole.TOOL, "<l>"),
+    )
+
+    decision = react(RUN, view(TurnView), TurnCompleted(said, output='{"days": 3}'), NOW)
+
+    assert isinstance(decision, StepDecision)
+    stored = (
+        AgentMessage(4, TURN, MessageRole.ASSISTANT, "<k>"),
+        AgentMessage(5, TURN, MessageRole.TOOL, "<l>", output='{"days": 3}'),
+    )
+    assert AppendMessages(stored) in decision.commit.writes
+
+
+@pytest.mark.parametrize(
+    ("said", "output", "message"),
+    [
+        ((), "{}", "with an output and without a message"),
+        (("<>",), "", "the turn's output is no JSON: Expecting value"),
+        (("<>",), "{'days': 3}", "the turn's output is no JSON"),
+        (("<>",), '{"days": NaN}', "the turn's output is no JSON: NaN is no JSON"),
+        (("<>",), "[" * 100_000, "the turn's output is no JSON: the JSON text is nested too deep"),
+        (("<>",), '"\ud800"', "the turn's output holds text that UTF-8 cannot hold"),
+    ],
+    ids=["no message", "nothing", "no JSON", "no number", "too deep", "no text"],
+)
+def test_complete_turn__refuses_an_output_that_it_cannot_keep(
+    said: tuple[str, ...], output: str, message: str
+) -> None:
+    messages = [FrameworkMessage(MessageRole.ASSISTANT, item) for item in said]
+
+    with pytest.raises(ContractBroken, match=message):
+        react(RUN, view(TurnView), TurnCompleted(messages, output=output), NOW)
+
+
 @pytest.mark.parametrize(
     ("step", "given", "on", "message"),
     [

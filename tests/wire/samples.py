@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from types import UnionType
 from typing import Any, Final, get_args
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from dex_agents_model import calls, events, records, requests, steps
 from dex_agents_model.calls import RequestedToolCall, ToolCallCompleted, ToolCallStatus, ToolEffect
@@ -214,6 +214,7 @@ SAMPLES: Final = (
     *_requests(),
     *_replies(),
     Sample("message", AgentMessage, MESSAGE),
+    Sample("message_with_output", AgentMessage, evolve(MESSAGE, output='{"days":3}')),
     Sample("usage", AgentUsage, USAGE),
     Sample("user_message", AgentUserMessage, HELLO),
     Sample("interrupts", tuple[AgentInterrupt, ...], (INTERRUPT,)),

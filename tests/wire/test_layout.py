@@ -74,11 +74,16 @@ def of_size(laid: Laid) -> bool:
     return all(0 < size_bytes(part) <= PART_BYTES for part in laid.parts.values())
 
 
-@given(values(AgentMessage), long_texts(INLINE_MESSAGE_TEXT_BYTES), st.booleans())
+@given(
+    values(AgentMessage),
+    long_texts(INLINE_MESSAGE_TEXT_BYTES),
+    st.sampled_from(("framework_item", "text", "output")),
+)
 def test_lay_message__is_undone_by_read_message(
-    message: AgentMessage, long: str, in_item: bool
+    message: AgentMessage, long: str, field: str
 ) -> None:
-    message = evolve(message, framework_item=long) if in_item else evolve(message, text=long)
+    changes: dict[str, Any] = {field: long}
+    message = evolve(message, **changes)
     laid = lay_message(message)
 
     assert read_message(stored(laid.entry), laid.parts) == message
