@@ -58,6 +58,6 @@ def test_output_of__is_none_for_what_is_text_or_has_no_json_form(result: object)
 
 
 def test_output_of__makes_every_text_storable() -> None:
-    assert output_of({"\ud800": ["a\x00b", "\U0001f600"]}) == (
-        '{"\ufffd": ["a\ufffdb", "\U0001f600"]}'
+    assert output_of({"said": ["\ud800", "a\x00b", "\U0001f600"]}) == (
+        '{"said": ["\ufffd", "a\ufffdb", "\U0001f600"]}'
     )
