@@ -118,17 +118,23 @@ class AgentSessionClient(SessionCalls):
             session_id, turn, snapshot.event_token, _end_in(snapshot, turn)
         )
 
-    async def run_turn(self, session_id: str, text: str) -> TurnOutcome:
+    async def run_turn(
+        self, session_id: str, text: str, *, content: str | None = None
+    ) -> TurnOutcome:
         """Send a message, and wait until the turn that it begins has ended.
 
         Raises:
-            MessageRefused: the text is blank or too long.
+            ValueError: the agent cannot read ``content``.
+            MessageRefused: the message is blank or too long.
             SessionNotFound: there is no open session of this ID.
         """
         token = await self._latest_event_token(SessionId(session_id))
         message_id = uuid4().hex
-        if not await self.send_user_message(session_id, text, message_id=message_id):
-            refusal = self._flow.options.user_message_refusal(text) or "the session refused it"
+        if not await self.send_user_message(
+            session_id, text, content=content, message_id=message_id
+        ):
+            refusal = self._flow.options.user_message_refusal(text, content)
+            refusal = refusal or "the session refused it"
             raise MessageRefused(f"the message was not sent to session {session_id!r}: {refusal}")
         turn = None
         while turn is None:

@@ -85,6 +85,7 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
         if not flow_type.strip() or any(sign in flow_type for sign in "/$:"):
             raise ValueError(f"flow type {flow_type!r} must not be blank nor hold any of '/ $ :'")
         self.options: Final = options or AgentSessionOptions()
+        self.runner: Final = runner
         if self.options.compaction is not None and not isinstance(runner, SummarizesHistory):
             raise ValueError(
                 f"the runner of {flow_type} cannot summarise: give it summarize_history and"

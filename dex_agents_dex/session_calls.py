@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 
 from dex_agents_model.events import AgentEvent
 from dex_agents_model.ids import InterruptId, SessionId, TurnId
+from dex_agents_model.performing import content_refusal
 from dex_agents_model.records import AgentUserMessage, SteeringMessage
 from dex_agents_model.requests import (
     MAX_PAGE_MESSAGES,
@@ -64,24 +65,29 @@ class SessionCalls:
         session_id: str,
         initial_message: str | None = None,
         *,
+        content: str | None = None,
         message_id: str | None = None,
     ) -> str:
         """Start a session, with a turn when there is a message; returns Dex's run ID.
 
-        The same start again is one session.
+        The same start again is one session. See `send_user_message` for ``content``.
 
         Raises:
-            ValueError: the ID is no session ID, or the message is too long.
+            ValueError: the ID is no session ID, or the message is too long or unreadable.
             SessionAlreadyExists: the ID is in use by a session that was started otherwise.
         """
         session = SessionId(session_id)
         message = None
-        if initial_message is not None and initial_message.strip():
-            self._refuse_unfit(initial_message)
-            message = AgentUserMessage(initial_message, message_id or "")
+        if content is not None or (initial_message is not None and initial_message.strip()):
+            message = self._message(initial_message or "", content, message_id or "")
+            refusal = self._flow.options.user_message_refusal(message.text, content)
+            if refusal is not None:
+                raise ValueError(refusal)
         options = dex.StartFlowOptions(
             ignore_already_started=True,
-            request_id=_start_request_id(self._flow.get_flow_type(), session, initial_message),
+            request_id=_start_request_id(
+                self._flow.get_flow_type(), session, initial_message, content
+            ),
         )
         step = StartAgentSession(message)
         return await self._call(
@@ -89,17 +95,25 @@ class SessionCalls:
         )
 
     async def send_user_message(
-        self, session_id: str, text: str, *, message_id: str | None = None
+        self,
+        session_id: str,
+        text: str,
+        *,
+        content: str | None = None,
+        message_id: str | None = None,
     ) -> bool:
         """Queue a message; False when it is blank or too long.
 
-        Give ``message_id`` to make a sending of your own repeatable.
+        ``content`` is what goes to the model behind the text, such as images, as the framework's
+        adapter writes it (`dex_agents_pydantic_ai.user_content`); the text may then be blank. Give
+        ``message_id`` to make a sending of your own repeatable.
 
         Raises:
+            ValueError: the agent cannot read ``content``.
             SessionNotFound: there is no open session of this ID.
             SessionBusy: others kept changing the session for 5 seconds.
         """
-        request = SendUserMessage(AgentUserMessage(text, message_id or _fresh_id()))
+        request = SendUserMessage(self._message(text, content, message_id or _fresh_id()))
         return await self._ask(session_id, self._flow.send_user_message, request)
 
     async def steer_user_message(
@@ -107,6 +121,7 @@ class SessionCalls:
         session_id: str,
         text: str,
         *,
+        content: str | None = None,
         rejects_pending_approvals: bool = True,
         message_id: str | None = None,
     ) -> bool:
@@ -114,13 +129,14 @@ class SessionCalls:
 
         A message that meets no such moment begins the next turn, ahead of the queue. Unless
         ``rejects_pending_approvals`` is False, the questions that wait for a person are answered
-        with no. False when the text is blank or too long.
+        with no. False when the message is blank or too long. See `send_user_message` for ``content``.
 
         Raises:
+            ValueError: the agent cannot read ``content``.
             SessionNotFound: there is no open session of this ID.
             SessionBusy: others kept changing the session for 5 seconds.
         """
-        message = AgentUserMessage(text, message_id or _fresh_id())
+        message = self._message(text, content, message_id or _fresh_id())
         request = SteerUserMessage(SteeringMessage(message, rejects_pending_approvals))
         return await self._ask(session_id, self._flow.steer_user_message, request)
 
@@ -264,10 +280,12 @@ class SessionCalls:
         state = (await self.get_agent_snapshot(session)).state
         return None if state is None else state.active_turn_id
 
-    def _refuse_unfit(self, text: str) -> None:
-        refusal = self._flow.options.user_message_refusal(text)
+    def _message(self, text: str, content: str | None, message_id: str) -> AgentUserMessage:
+        message = AgentUserMessage(text, message_id, content)
+        refusal = content_refusal(self._flow.runner, message)
         if refusal is not None:
             raise ValueError(refusal)
+        return message
 
     async def _ask(
         self,
@@ -288,8 +306,11 @@ class SessionCalls:
         return await retrying(self._client, session, call, within=within)
 
 
-def _start_request_id(flow_type: str, session: SessionId, message: str | None) -> str:
-    payload = json.dumps([flow_type, session, message])
+def _start_request_id(
+    flow_type: str, session: SessionId, message: str | None, content: str | None
+) -> str:
+    beside = [] if content is None else [content]
+    payload = json.dumps([flow_type, session, message, *beside])
     return hashlib.sha256(payload.encode()).hexdigest()
 
 

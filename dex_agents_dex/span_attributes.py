@@ -59,7 +59,7 @@ def content_of_effect(effect: Effect) -> Attributes:
     match effect:
         case CallModel():
             before = () if effect.summary is None else (_spoken(MessageRole.USER, effect.summary),)
-            steered = (_spoken(MessageRole.USER, text) for text in effect.steering_messages)
+            steered = (_spoken(MessageRole.USER, said.text) for said in effect.steering_messages)
             return _messages("input", (*before, *_texts(effect.messages), *steered))
         case Summarize(messages=messages, previous_summary=previous):
             before = () if previous is None else (_spoken(MessageRole.USER, previous),)

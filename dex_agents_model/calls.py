@@ -108,7 +108,8 @@ class Succeeded(_OfCall):
     """The tool returned ``output``, cut to the session's limit when ``output_truncated``.
 
     ``framework_content`` is what it returned beside text, such as images: opaque, for the framework
-    alone to read.
+    alone to read. ``content_tokens`` is about how much of a model's input that takes; None means a
+    third of its bytes.
     """
 
     status: ClassVar = ToolCallStatus.SUCCEEDED
@@ -116,6 +117,7 @@ class Succeeded(_OfCall):
     output: str
     output_truncated: bool = False
     framework_content: str | None = None
+    content_tokens: int | None = None
 
 
 @frozen

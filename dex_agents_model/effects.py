@@ -36,7 +36,7 @@ class CallModel:
     messages: tuple[AgentMessage, ...]
     run_state: str | None
     tool_calls: tuple[AgentToolCall, ...]
-    steering_messages: tuple[str, ...] = ()
+    steering_messages: tuple[AgentUserMessage, ...] = ()
     summary: str | None = None
     shortened_results: tuple[ToolCallId, ...] = ()
     """Calls whose results are too much for the context window: the model is shown their start."""
@@ -179,13 +179,15 @@ class TurnCompleted:
 class ToolCallsRequested:
     """The model asked for tools: 1 to n calls in model order, IDs unique within the turn.
 
-    ``framework_run_state`` is not empty and continues the turn after the tools.
+    ``framework_run_state`` is not empty and continues the turn after the tools; ``run_state_tokens``
+    is about how much of the next input it takes, None meaning a third of its bytes.
     """
 
     framework_run_state: str
     tool_calls: tuple[DeferredToolCall, ...] = field(converter=_calls)
     usage: AgentUsage = AgentUsage()
     metadata: ModelCallMetadata | None = None
+    run_state_tokens: int | None = None
 
 
 @frozen
@@ -206,6 +208,7 @@ class ToolReturned:
 
     output: str
     framework_content: str | None = None
+    content_tokens: int | None = None
 
 
 @frozen

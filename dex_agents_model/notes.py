@@ -23,6 +23,9 @@ DEFAULT_REJECTION_MESSAGE: Final = "The tool call was rejected."
 SUPERSEDED_MESSAGE: Final = "The tool call was not run: it was superseded by a new user message."
 CANCELLED_MESSAGE: Final = "The tool call was not run: the turn was cancelled."
 EXPIRED_MESSAGE: Final = "Nobody approved the tool call before its deadline; it was not run."
+UNREADABLE_CONTENT: Final = (
+    "[What the user sent beside this text was left out: the agent cannot read it.]"
+)
 
 SHORTENED_RESULT_BYTES: Final = 2048
 _NOTE_TEXT_BYTES: Final = 4096

@@ -21,8 +21,9 @@ from .effects import (
 from .errors import ClaimRefused, ContractBroken
 from .events import EventPayload, ModelCallFailedEvent
 from .ids import SessionId, ToolCallId, TurnId, idempotency_key
+from .notes import UNREADABLE_CONTENT
 from .policy import AgentSessionOptions
-from .records import AgentMessage, AgentUserMessage, MessageRole
+from .records import AgentMessage, AgentUserMessage, FrameworkMessage, MessageRole
 from .runner import (
     AgentEventWriter,
     AgentFrameworkRunner,
@@ -35,6 +36,7 @@ from .runner import (
     RunnerFailed,
     SummarizesHistory,
     SummaryRequest,
+    TakesUserContent,
     ToolExecutionError,
     ToolExecutionResult,
     ToolOutcomeUnknown,
@@ -51,11 +53,7 @@ def user_message(
     Raises:
         ContractBroken: the runner gave it another role.
     """
-    built = runner.build_user_message(message.text)
-    if built.role is not MessageRole.USER:
-        raise ContractBroken(
-            f"build_user_message returned a message of the role {built.role}, not {MessageRole.USER}"
-        )
+    built = build_user_message(runner, message)
     return AgentMessage(
         sequence=sequence,
         turn_id=turn,
@@ -65,7 +63,47 @@ def user_message(
         tool_call_id=built.tool_call_id,
         tool_name=built.tool_name,
         message_id=message.message_id,
+        estimated_tokens=built.estimated_tokens,
     )
+
+
+def content_refusal(runner: AgentFrameworkRunner, message: AgentUserMessage) -> str | None:
+    """Why ``runner`` cannot read what lies beside the text of ``message``; None when it can."""
+    if message.framework_content is None:
+        return None
+    if not isinstance(runner, TakesUserContent):
+        return "the agent takes only text: its runner lacks build_user_message_with_content"
+    try:
+        runner.build_user_message_with_content(message.text, message.framework_content)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def build_user_message(runner: AgentFrameworkRunner, message: AgentUserMessage) -> FrameworkMessage:
+    """What a user said in the form that ``runner`` gives it.
+
+    Raises:
+        ContractBroken: the runner gave it another role.
+    """
+    built = _read(runner, message.text, message.framework_content)
+    if built.role is not MessageRole.USER:
+        raise ContractBroken(
+            f"build_user_message returned a message of the role {built.role}, not {MessageRole.USER}"
+        )
+    return built
+
+
+def _read(runner: AgentFrameworkRunner, text: str, content: str | None) -> FrameworkMessage:
+    """What was accepted reaches the model, whatever it is: what cannot be read is left out, visibly."""
+    if content is None:
+        return runner.build_user_message(text)
+    if isinstance(runner, TakesUserContent):
+        try:
+            return runner.build_user_message_with_content(text, content)
+        except ValueError:
+            pass
+    return runner.build_user_message(f"{text}\n{UNREADABLE_CONTENT}".lstrip())
 
 
 @frozen(kw_only=True)
@@ -127,7 +165,9 @@ async def _call_model(
             messages=effect.messages,
             framework_run_state=effect.run_state,
             tool_calls={record.tool_call_id: record for record in effect.tool_calls},
-            steering_messages=effect.steering_messages,
+            steering_messages=tuple(
+                build_user_message(runner, message) for message in effect.steering_messages
+            ),
             summary=effect.summary,
             shortened_results=frozenset(effect.shortened_results),
             options=where.options,
@@ -165,7 +205,7 @@ async def _execute_tool(
     except ToolExecutionError as error:
         return ToolRaised(str(error), isinstance(error, ToolOutcomeUnknown))
     if isinstance(result, ToolExecutionResult):
-        return ToolReturned(result.output, result.framework_content)
+        return ToolReturned(result.output, result.framework_content, result.content_tokens)
     raise ContractBroken(
         f"execute_deferred_tool_call returned {result!r:.200}, not a ToolExecutionResult"
     )

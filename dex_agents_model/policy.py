@@ -10,7 +10,7 @@ from typing import Final
 from attrs import field, frozen, validators
 
 from .calls import ToolEffect
-from .text import size_bytes
+from .text import is_storable, size_bytes
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
@@ -123,7 +123,7 @@ class AgentSessionOptions:
     max_tool_content_bytes: int = field(default=_MIB, validator=validators.ge(1))
     """A tool's larger content beside its text is left out, with a visible marker."""
     max_user_message_bytes: int = field(default=256 * _KIB, validator=validators.ge(1))
-    """A longer user message is refused."""
+    """A longer user message is refused; what lies beside its text counts as it is sent."""
     max_response_argument_bytes: int = field(default=2 * _MIB, validator=validators.ge(1))
     """A model response whose tool calls have more arguments fails the turn, with a clear error."""
     fence_single_attempt_tools: bool = True
@@ -142,11 +142,13 @@ class AgentSessionOptions:
             return explicit
         return ToolPolicy(framework_effect or self.default_tool_effect)
 
-    def user_message_refusal(self, text: str) -> str | None:
-        """Why a session would not take ``text`` from its user; None when it would."""
-        if not text.strip():
+    def user_message_refusal(self, text: str, content: str | None = None) -> str | None:
+        """Why a session would not take a text, and what lies beside it, from its user; None when it would."""
+        if content is None and not text.strip():
             return "the message is blank"
-        size = size_bytes(text)
+        if content is not None and not is_storable(content):
+            return "what lies beside the message's text is no text that UTF-8 can hold"
+        size = size_bytes(text) + size_bytes(content or "")
         if size > self.max_user_message_bytes:
             return (
                 f"the message has {size} bytes;"

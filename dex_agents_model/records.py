@@ -60,8 +60,9 @@ class AgentUsage:
 class FrameworkMessage:
     """A message as the framework made it, before the session gives it a place.
 
-    ``framework_item`` is opaque and stays byte-exact; it must be text that UTF-8 can hold. The
-    other fields are for display.
+    ``framework_item`` is opaque and stays byte-exact; it must be text that UTF-8 can hold.
+    ``estimated_tokens`` is about how much of a model's input the message takes; None means a third
+    of the item's bytes, as for text. The other fields are for display.
     """
 
     role: MessageRole
@@ -69,6 +70,7 @@ class FrameworkMessage:
     text: str | None = None
     tool_call_id: str | None = None
     tool_name: str | None = None
+    estimated_tokens: int | None = None
 
 
 @frozen
@@ -88,14 +90,20 @@ class AgentMessage:
     tool_name: str | None = None
     message_id: str = ""
     output: str | None = None
+    estimated_tokens: int | None = None
 
 
 @frozen
 class AgentUserMessage:
-    """What a user said. ``message_id`` names the sending over its retries; empty means unnamed."""
+    """What a user said. ``message_id`` names the sending over its retries; empty means unnamed.
+
+    ``framework_content`` is what they sent beside the text, such as images: opaque, for the
+    framework alone to read.
+    """
 
     text: str
     message_id: str = ""
+    framework_content: str | None = None
 
 
 @frozen
@@ -275,6 +283,8 @@ class _RunningTurn:
     history: HistoryRange = HistoryRange()
     may_compact: bool = True
     """False once a summary could not be made: the turn does not ask for one again."""
+    run_state_tokens: int | None = None
+    """About how much of the model's input the runner's state takes; None means a third of its bytes."""
 
     @property
     def active_turn_id(self) -> TurnId:

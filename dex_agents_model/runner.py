@@ -95,8 +95,11 @@ class AgentTurnContext:
     messages: tuple[AgentMessage, ...]
     framework_run_state: str | None
     tool_calls: Mapping[ToolCallId, AgentToolCall]
-    steering_messages: tuple[str, ...]
-    """What the user said since the model call before; it goes to the model beside the tool results."""
+    steering_messages: tuple[FrameworkMessage, ...]
+    """What the user said since the model call before, each as the runner built it.
+
+    It goes to the model beside the tool results.
+    """
     summary: str | None
     """What the model is told of earlier turns, as a user message before the others; never stored as one."""
     shortened_results: frozenset[ToolCallId]
@@ -146,11 +149,13 @@ class ToolExecutionResult:
     """What the tool returned: its text as the model will see it, and what is no text.
 
     ``framework_content`` is opaque and comes back with the call's record; it must be text that
-    UTF-8 can hold.
+    UTF-8 can hold. ``content_tokens`` is about how much of a model's input it takes; None means a
+    third of its bytes.
     """
 
     output: str
     framework_content: str | None = None
+    content_tokens: int | None = None
 
 
 class AgentFrameworkRunner(Protocol):
@@ -175,6 +180,23 @@ class AgentFrameworkRunner(Protocol):
             ToolExecutionError: a failure for the model to see; the call is not tried again.
             ToolOutcomeUnknown: the same, and the work of a write may have been done.
             Exception: anything else fails the attempt; the effect's line in the table decides.
+        """
+        ...
+
+
+@runtime_checkable
+class TakesUserContent(Protocol):
+    """A runner must also have this when users send more than text, such as images."""
+
+    def build_user_message_with_content(
+        self, text: str, framework_content: str
+    ) -> FrameworkMessage:
+        """``text``, which may be blank, and what lies beside it as one message of the user.
+
+        Must not block, and must give the same for the same arguments.
+
+        Raises:
+            ValueError: this runner cannot read ``framework_content``.
         """
         ...
 

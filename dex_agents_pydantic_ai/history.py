@@ -18,6 +18,7 @@ from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
+    TextContent,
     ToolCallPart,
     ToolReturnPart,
     UserContent,
@@ -31,7 +32,8 @@ from dex_agents_model.text import clean_text, shorten
 
 from .cleaning import clean_dumped_messages
 from .errors import ModelStepFailed
-from .tool_output import output_text
+from .input_size import estimated_tokens
+from .tool_output import content_label, output_text
 
 _SHOWN_RESULT_BYTES: Final = 2048
 
@@ -74,15 +76,6 @@ class _RunStateJson(TypedDict):
 _RUN_STATE: TypeAdapter[_RunStateJson] = TypeAdapter(_RunStateJson)
 
 
-def build_user_message(text: str) -> FrameworkMessage:
-    """``text`` as a user's message. The item has no timestamp: the same text gives the same item."""
-    text = clean_text(text)
-    item = [{"parts": [{"content": text, "part_kind": "user-prompt"}], "kind": "request"}]
-    return FrameworkMessage(
-        role=MessageRole.USER, framework_item=json.dumps(item, ensure_ascii=False), text=text
-    )
-
-
 def to_stored(message: ModelMessage) -> FrameworkMessage:
     """One message with its display fields."""
     item = _without_nulls(dump_messages([message]))
@@ -95,15 +88,17 @@ def to_stored(message: ModelMessage) -> FrameworkMessage:
             text=None if message.text is None else clean_text(message.text),
             tool_call_id=None if only_call is None else only_call.tool_call_id,
             tool_name=None if only_call is None else only_call.tool_name,
+            estimated_tokens=estimated_tokens([message], item),
         )
     returns = [part for part in message.parts if isinstance(part, ToolReturnPart)]
     only_return = returns[0] if len(returns) == 1 else None
     return FrameworkMessage(
         role=MessageRole.TOOL if returns else MessageRole.USER,
         framework_item=item,
-        text=_results(returns) if returns else _words(message),
+        text=_results(returns) if returns else shown_words(message),
         tool_call_id=None if only_return is None else only_return.tool_call_id,
         tool_name=None if only_return is None else only_return.tool_name,
+        estimated_tokens=estimated_tokens([message], item),
     )
 
 
@@ -116,15 +111,17 @@ def _results(returns: Sequence[ToolReturnPart]) -> str:
     )
 
 
-def _words(request: ModelRequest) -> str | None:
-    """What the user said in a request that holds nothing else."""
-    texts: list[str] = []
-    for part in request.parts:
+def shown_words(message: ModelMessage) -> str | None:
+    """What the user said in a request that holds nothing else, with a line for each file."""
+    shown = ""
+    for part in message.parts:
         if not isinstance(part, UserPromptPart):
             return None
-        content = [part.content] if isinstance(part.content, str) else part.content
-        texts += [text for text in content if isinstance(text, str)]
-    return clean_text("\n\n".join(texts)) if texts else None
+        for piece in [part.content] if isinstance(part.content, str) else part.content:
+            gap = "\n\n" if isinstance(piece, str | TextContent) else "\n"
+            label = content_label(piece)
+            shown += gap + label if shown and label else label
+    return shown or None
 
 
 def turn_to_stored(messages: Sequence[ModelMessage]) -> tuple[FrameworkMessage, ...]:
@@ -201,7 +198,7 @@ def tool_calls_of(messages: Sequence[ModelMessage]) -> list[ToolCallPart]:
     ]
 
 
-def from_stored(message: AgentMessage) -> ModelMessage:
+def from_stored(message: AgentMessage | FrameworkMessage) -> ModelMessage:
     """The message that was stored.
 
     Raises:
@@ -210,14 +207,18 @@ def from_stored(message: AgentMessage) -> ModelMessage:
     try:
         [loaded] = ModelMessagesTypeAdapter.validate_json(message.framework_item)
     except ValueError as error:
-        raise ModelStepFailed(
-            f"message {message.sequence} of the session is not one of Pydantic AI: {error}"
-        ) from error
+        raise ModelStepFailed(f"{_named(message)} is not one of Pydantic AI: {error}") from error
     return loaded
 
 
-def user_prompt(message: AgentMessage) -> str | Sequence[UserContent]:
-    """What the user said in a stored user message, as Pydantic AI takes it.
+def _named(message: AgentMessage | FrameworkMessage) -> str:
+    if isinstance(message, AgentMessage):
+        return f"message {message.sequence} of the session"
+    return f"a {message.role} message"
+
+
+def user_prompt(message: AgentMessage | FrameworkMessage) -> str | Sequence[UserContent]:
+    """What the user said in a user message, as Pydantic AI takes it.
 
     Raises:
         ModelStepFailed: the message holds no prompt of a user.
@@ -226,7 +227,7 @@ def user_prompt(message: AgentMessage) -> str | Sequence[UserContent]:
     for part in loaded.parts:
         if isinstance(part, UserPromptPart):
             return part.content
-    raise ModelStepFailed(f"message {message.sequence} of the session holds no user prompt")
+    raise ModelStepFailed(f"{_named(message)} holds no user prompt")
 
 
 def _without_nulls(item: str) -> str:

@@ -19,6 +19,7 @@ from pydantic_ai.messages import (
     ModelRequest,
     ToolCallPart,
     ToolReturnPart,
+    UserContent,
 )
 from pydantic_ai.models import KnownModelName, Model
 from pydantic_ai.output import OutputSpec
@@ -36,7 +37,6 @@ from dex_agents_model import (
     TurnCompleted,
     TurnGivenUp,
 )
-from dex_agents_model.text import clean_text
 
 from . import private
 from .compaction import summary_message
@@ -51,6 +51,7 @@ from .history import (
     user_prompt,
     with_words_apart,
 )
+from .input_size import estimated_tokens
 from .providers import describe_model_calls
 from .resume import deferred_results, shown_to_model, with_full_results
 from .turn_output import output_of
@@ -129,11 +130,13 @@ class ModelStep:
         metadata = describe_model_calls(capability.model_calls)
         if not calls:
             return TurnCompleted(turn_to_stored(messages), usage, metadata, output_of(output))
+        run_state = RunState(messages, tuple(call.tool_call_id for call in calls)).to_json()
         return ToolCallsRequested(
-            RunState(messages, tuple(call.tool_call_id for call in calls)).to_json(),
+            run_state,
             tuple(_deferred(call, capability.listed[call.tool_name], turn) for call in calls),
             usage,
             metadata,
+            estimated_tokens(messages, run_state),
         )
 
 
@@ -152,10 +155,13 @@ def _message_of_user(turn: AgentTurnContext) -> AgentMessage:
     return last
 
 
-def _said_meanwhile(turn: AgentTurnContext) -> str | list[str] | None:
+def _said_meanwhile(turn: AgentTurnContext) -> str | Sequence[UserContent] | None:
     """What stands beside the tools' results in the model's input."""
-    texts = [clean_text(text) for text in turn.steering_messages]
-    return texts[0] if len(texts) == 1 else texts or None
+    prompts = [user_prompt(message) for message in turn.steering_messages]
+    if len(prompts) == 1:
+        return prompts[0]
+    pieces = [[prompt] if isinstance(prompt, str) else prompt for prompt in prompts]
+    return [piece for several in pieces for piece in several] or None
 
 
 def _deferred(

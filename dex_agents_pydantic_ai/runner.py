@@ -26,7 +26,7 @@ from dex_agents_model import (
     UnfinishedTurn,
 )
 
-from . import compaction, history
+from . import compaction, history, user_message
 from .decoded import DecodedMessages
 from .deferral import ModelStepCapability
 from .errors import ModelStepFailed, ToolStepFailed, describe
@@ -79,7 +79,12 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         self._decode = DecodedMessages()
 
     def build_user_message(self, text: str) -> FrameworkMessage:
-        return history.build_user_message(text)
+        return user_message.build_user_message(text)
+
+    def build_user_message_with_content(
+        self, text: str, framework_content: str
+    ) -> FrameworkMessage:
+        return user_message.build_user_message(text, framework_content)
 
     async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
         try:

@@ -27,6 +27,7 @@ from dex_agents_model import Succeeded, ToolExecutionResult, describe_tool_call_
 
 from .errors import ModelStepFailed
 from .history import dump_messages
+from .input_size import estimated_tokens
 from .tool_output import json_of, output_text
 
 _LEFT_OUT: Final = "[What {name} returned beside this text was left out: it has no JSON form.]"
@@ -103,13 +104,15 @@ def execution_result(part: ToolReturnPart, beside: Sequence[object]) -> ToolExec
     if found == ToolContent():
         return ToolExecutionResult(text)
     try:
-        return ToolExecutionResult(text, _to_json(part, found))
+        return _result_with_content(text, part, found)
     except PydanticSerializationError:
         left_out = _LEFT_OUT.format(name=part.tool_name)
         return ToolExecutionResult(f"{text}\n{left_out}")
 
 
-def _to_json(part: ToolReturnPart, found: ToolContent) -> str:
+def _result_with_content(
+    text: str, part: ToolReturnPart, found: ToolContent
+) -> ToolExecutionResult:
     kept = ToolReturnPart(
         part.tool_name,
         None if found.value is None else _with_json(found.value),
@@ -118,7 +121,9 @@ def _to_json(part: ToolReturnPart, found: ToolContent) -> str:
         timestamp=part.timestamp,
     )
     parts = [kept, *found.parts_beside(part.tool_call_id)]
-    return dump_messages([ModelRequest(parts, timestamp=part.timestamp)])
+    messages = [ModelRequest(parts, timestamp=part.timestamp)]
+    content = dump_messages(messages)
+    return ToolExecutionResult(text, content, estimated_tokens(messages, content))
 
 
 def _with_json(value: Any) -> Any:

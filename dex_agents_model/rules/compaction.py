@@ -73,10 +73,11 @@ def results_to_shorten(view: TurnView, policy: CompactionPolicy) -> tuple[ToolCa
 def estimate_tokens(view: TurnView, policy: CompactionPolicy) -> int:
     """How large the next model call's input is, about: three bytes a token, and what is reserved."""
     summary = 0 if view.summary is None else size_bytes(view.summary.text)
-    run_state = 0 if view.run_state is None else size_bytes(view.run_state)
+    run_state = _run_state_bytes(view)
     newest = max((record.call.model_call for record in view.tool_calls), default=0)
     # The results of earlier model calls of the turn stand in its run state already.
     results = sum(_result_bytes(r) for r in view.tool_calls if r.call.model_call == newest)
+    # What lies beside a text is counted from the next call on, with the run state that then holds it.
     said = sum(size_bytes(taken.message.text) for taken in view.steering)
     size = _bytes(unsummarised(view)) + summary + run_state + results + said
     return size // BYTES_PER_TOKEN + view.overhead_tokens + policy.reserved_input_tokens
@@ -154,11 +155,25 @@ def _policy(view: SessionView) -> CompactionPolicy:
     return policy
 
 
+# Bytes are counted as they would be of text: what is none takes less of an input than of storage.
+
+
 def _bytes(messages: Iterable[AgentMessage]) -> int:
-    return sum(size_bytes(message.framework_item) for message in messages)
+    return sum(_weight(message.framework_item, message.estimated_tokens) for message in messages)
+
+
+def _run_state_bytes(view: TurnView) -> int:
+    known = view.state.run_state_tokens if isinstance(view.state, RunningModel) else None
+    return _weight(view.run_state or "", known)
 
 
 def _result_bytes(record: AgentToolCall) -> int:
     if not isinstance(record, Succeeded):
         return 0
-    return size_bytes(record.output) + size_bytes(record.framework_content or "")
+    return size_bytes(record.output) + _weight(
+        record.framework_content or "", record.content_tokens
+    )
+
+
+def _weight(text: str, estimated_tokens: int | None) -> int:
+    return size_bytes(text) if estimated_tokens is None else estimated_tokens * BYTES_PER_TOKEN

@@ -47,6 +47,7 @@ def fan_out_tool_calls(
         state.steering_count,
         state.history,
         state.may_compact,
+        on.run_state_tokens,
     )
     return StepDecision(
         commit=Commit(

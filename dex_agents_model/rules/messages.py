@@ -12,7 +12,7 @@ from ..text import clean_text, is_storable, parse_json
 
 def cleaned(message: AgentUserMessage) -> AgentUserMessage:
     """What a user said, as a session keeps it."""
-    return AgentUserMessage(clean_text(message.text), message.message_id)
+    return evolve(message, text=clean_text(message.text))
 
 
 def place(
@@ -56,6 +56,7 @@ def _placed(message: FrameworkMessage, sequence: int, turn: TurnId) -> AgentMess
         text=_clean(message.text),
         tool_call_id=_clean(message.tool_call_id),
         tool_name=_clean(message.tool_name),
+        estimated_tokens=message.estimated_tokens,
     )
 
 

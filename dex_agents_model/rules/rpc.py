@@ -100,7 +100,7 @@ def queue_user_message(
     message = request.message
     if _was_taken(message.message_id, view):
         return RpcDecision(reply=True)
-    if view.options.user_message_refusal(message.text) is not None:
+    if view.options.user_message_refusal(message.text, message.framework_content) is not None:
         return RpcDecision(reply=False)
     return RpcDecision(
         writes=_taken(message.message_id, view),
@@ -117,7 +117,7 @@ def steer_user_message(
     message = steering.message
     if _was_taken(message.message_id, view):
         return RpcDecision(reply=True)
-    if view.options.user_message_refusal(message.text) is not None:
+    if view.options.user_message_refusal(message.text, message.framework_content) is not None:
         return RpcDecision(reply=False)
     answered = view.interrupts if steering.rejects_pending_approvals else ()
     queued = SteeringMessage(cleaned(message), steering.rejects_pending_approvals)
@@ -150,11 +150,11 @@ def list_queued_messages(
     """The messages that wait for their turn, oldest first."""
     kept: list[AgentUserMessage] = []
     left_bytes = MAX_READ_BYTES
-    for pending in view.queued:
-        left_bytes -= size_bytes(pending.message.text)
+    for message in (pending.message for pending in view.queued):
+        left_bytes -= size_bytes(message.text) + size_bytes(message.framework_content or "")
         if kept and left_bytes < 0:
             break
-        kept.append(pending.message)
+        kept.append(message)
     return RpcDecision(
         reply=QueuedMessagesPage(messages=tuple(kept), has_more=len(kept) < len(view.queued))
     )

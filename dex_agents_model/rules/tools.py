@@ -69,7 +69,7 @@ def record_output(
     content = on.framework_content
     refusal = None if content is None else _content_refusal(content, view)
     if refusal is None:
-        return finish(Succeeded(record.call, output, was_cut, content))
+        return finish(Succeeded(record.call, output, was_cut, content, on.content_tokens))
     marker = f"\n[What {record.tool_name} returned beside this text was left out: {refusal}.]"
     return finish(Succeeded(record.call, output + marker, output_truncated=True))
 

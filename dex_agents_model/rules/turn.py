@@ -71,8 +71,10 @@ def start_session(
     fresh: tuple[Write, ...] = (SetUsage(AgentUsage()), SetInterrupts(()))
     idle = WaitingForUserMessage()
     message = step.initial_message
-    if message is not None and view.options.user_message_refusal(message.text) is None:
-        return _begin_turn(idle, message, fresh)
+    if message is not None:
+        refusal = view.options.user_message_refusal(message.text, message.framework_content)
+        if refusal is None:
+            return _begin_turn(idle, message, fresh)
     return StepDecision(
         commit=Commit(writes=(SetState(idle), *fresh)), next=GoTo((AwaitUserMessage(),))
     )
@@ -138,7 +140,7 @@ def call_the_model(
         view.run_state,
         view.tool_calls,
         steering_messages=tuple(
-            t.message.text for t in view.steering if t.model_calls == state.model_calls
+            t.message for t in view.steering if t.model_calls == state.model_calls
         ),
         summary=None if view.summary is None else view.summary.text,
         shortened_results=shortened,
@@ -190,6 +192,7 @@ def resume_turn(
         state.steering_count + len(steering),
         state.history,
         state.may_compact,
+        state.run_state_tokens,
     )
     commit = Commit(writes=(SetState(calling),))
     if steering:

@@ -142,7 +142,7 @@ class ScriptedRunner:
         items: list[dict[str, Any]] = json.loads(turn.framework_run_state or "[]")
         calls_made = sum(item["role"] == "call" for item in items)
         items = _with_results(items, turn.tool_calls.values())
-        items += [{"role": "user", "text": text} for text in turn.steering_messages]
+        items += [{"role": "user", "text": each.text} for each in turn.steering_messages]
         script = self.replies.get(said.text or "", ())
         reply = script[calls_made] if calls_made < len(script) else Concludes("Done.")
         return _outcome(_unbroken(reply, turn.attempt), items, turn)

@@ -21,6 +21,7 @@ from dex_agents_model import (
     AgentToolCall,
     AgentTurnContext,
     AgentTurnOutcome,
+    AgentUserMessage,
     DeferredToolExecution,
     FrameworkMessage,
     SessionId,
@@ -41,6 +42,7 @@ from dex_agents_model.calls import (
     Runnable,
     Succeeded,
 )
+from dex_agents_model.performing import build_user_message, user_message
 
 Chunk = str | dict[int, DeltaToolCall] | dict[int, DeltaThinkingPart]
 SESSION = SessionId("session-1")
@@ -171,16 +173,19 @@ class Session:
     run_state: str | None = None
     turn: TurnId = TurnId.of(1)
     events: RecordingEvents = field(factory=RecordingEvents)
-    steering: tuple[str, ...] = ()
+    steering: tuple[AgentUserMessage, ...] = ()
     summary: str | None = None
     shortened: frozenset[ToolCallId] = frozenset()
     _turns: itertools.count[int] = field(factory=lambda: itertools.count(1))
 
-    def speak(self, text: str) -> None:
+    def speak(self, text: str, content: str | None = None) -> None:
         """The user begins a turn."""
         self.turn = TurnId.of(next(self._turns))
         self.run_state, self.records, self.steering = None, {}, ()
-        self._store([self.runner.build_user_message(text)])
+        said = AgentUserMessage(text, framework_content=content)
+        self.messages.append(
+            user_message(self.runner, sequence=self._next_sequence, turn=self.turn, message=said)
+        )
 
     def fail_turn(self, note: str) -> None:
         """The turn ends without an answer; its tools are told to the next one in a note."""
@@ -198,16 +203,18 @@ class Session:
             self._store(outcome.new_messages)
         return outcome
 
-    async def ask(self, text: str) -> AgentTurnOutcome:
-        self.speak(text)
+    async def ask(self, text: str, content: str | None = None) -> AgentTurnOutcome:
+        self.speak(text, content)
         return await self.call_model()
 
     async def resume(
-        self, *records: AgentToolCall, steering: tuple[str, ...] = ()
+        self, *records: AgentToolCall, steering: tuple[str | AgentUserMessage, ...] = ()
     ) -> AgentTurnOutcome:
         """The turn goes on: its tools have ended, and the user may have said something meanwhile."""
         self.records.update({record.tool_call_id: record for record in records})
-        self.steering = steering
+        self.steering = tuple(
+            AgentUserMessage(said) if isinstance(said, str) else said for said in steering
+        )
         return await self.call_model()
 
     def context(self) -> AgentTurnContext:
@@ -218,7 +225,9 @@ class Session:
             messages=tuple(self.messages),
             framework_run_state=self.run_state,
             tool_calls=self.records,
-            steering_messages=self.steering,
+            steering_messages=tuple(
+                build_user_message(self.runner, said) for said in self.steering
+            ),
             summary=self.summary,
             shortened_results=self.shortened,
             options=self.options,
@@ -230,15 +239,20 @@ class Session:
         for message in messages:
             self.messages.append(
                 AgentMessage(
-                    sequence=len(self.messages) + 1,
+                    sequence=self._next_sequence,
                     turn_id=self.turn,
                     role=message.role,
                     framework_item=message.framework_item,
                     text=message.text,
                     tool_call_id=message.tool_call_id,
                     tool_name=message.tool_name,
+                    estimated_tokens=message.estimated_tokens,
                 )
             )
+
+    @property
+    def _next_sequence(self) -> int:
+        return len(self.messages) + 1
 
 
 def with_policies(**policies: ToolPolicy) -> AgentSessionOptions:

@@ -38,7 +38,8 @@ from dex_agents_model import (
 from dex_agents_model.notes import SHORTENED_RESULT_BYTES
 from dex_agents_pydantic_ai import PydanticAIRunner
 from dex_agents_pydantic_ai.errors import ModelStepFailed
-from dex_agents_pydantic_ai.history import build_user_message, to_stored
+from dex_agents_pydantic_ai.history import to_stored
+from dex_agents_pydantic_ai.user_message import build_user_message
 
 from .doubles import SESSION, ScriptedModel, Session, heartbeat, loaded, succeeded, tool_calls
 

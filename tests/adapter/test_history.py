@@ -13,6 +13,7 @@ from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability, ReinjectSystemPrompt
 from pydantic_ai.messages import (
     BinaryContent,
+    CachePoint,
     ImageUrl,
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -38,12 +39,12 @@ from dex_agents_pydantic_ai import PydanticAIRunner
 from dex_agents_pydantic_ai.errors import ModelStepFailed
 from dex_agents_pydantic_ai.history import (
     RunState,
-    build_user_message,
     earlier_turns,
     from_stored,
     to_stored,
     user_prompt,
 )
+from dex_agents_pydantic_ai.user_message import build_user_message
 
 from .doubles import ScriptedModel, Session, loaded, succeeded, tool_calls
 
@@ -122,6 +123,11 @@ def contents(
         ),
         (ModelRequest([SystemPromptPart("be nice")]), "user", None, None, None),
         (ModelRequest([UserPromptPart("hi")]), "user", "hi", None, None),
+        (
+            ModelRequest([UserPromptPart(["hi", PNG, CachePoint(), "and", PNG])]),
+            *("user", "hi\n[image/png, 3 bytes]\n\nand\n[image/png, 3 bytes]", None, None),
+        ),
+        (ModelRequest([UserPromptPart([PNG])]), "user", "[image/png, 3 bytes]", None, None),
     ],
 )
 def test_to_stored__shows_a_message_as_the_table_says(
@@ -134,7 +140,12 @@ def test_to_stored__shows_a_message_as_the_table_says(
     stored = to_stored(message)
 
     assert stored == FrameworkMessage(
-        MessageRole(role), stored.framework_item, text, tool_call_id, tool_name
+        MessageRole(role),
+        stored.framework_item,
+        text,
+        tool_call_id,
+        tool_name,
+        stored.estimated_tokens,
     )
 
 

@@ -111,7 +111,7 @@ def output_of(call: Call, arguments: str) -> str:
 def _progress(turn: AgentTurnContext) -> tuple[int, list[str]]:
     """How many model calls of the turn lie before this one, and all that was said to it meanwhile."""
     number, heard = json.loads(turn.framework_run_state or "[0, []]")
-    return number, [*heard, *turn.steering_messages]
+    return number, [*heard, *(said.text or "" for said in turn.steering_messages)]
 
 
 def _deferred(call: Call, turn: AgentTurnContext) -> DeferredToolCall:

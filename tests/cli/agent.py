@@ -64,8 +64,8 @@ class Obedient:
         produced = [_result(turn)] if turn.is_resuming else []
         answer = f"{produced[0].text}." if produced else f"You said {text}."
         for said in turn.steering_messages:
-            produced.append(_message(MessageRole.USER, said))
-            answer += f" Meanwhile: {said}."
+            produced.append(said)
+            answer += f" Meanwhile: {said.text}."
         for word in answer.split(" "):
             turn.events.write_text_delta(f"{word} ")
         return TurnCompleted((*produced, _message(MessageRole.ASSISTANT, answer)), ONE_CALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+from attrs import evolve
 
 from dex_agents_model.calls import Runnable, ToolEffect
 from dex_agents_model.decision import (
@@ -44,9 +45,12 @@ from dex_agents_model.events import (
 )
 from dex_agents_model.policy import AgentSessionOptions, CompactionPolicy, ToolPolicy
 from dex_agents_model.records import (
+    AgentMessage,
     AgentUserMessage,
+    FrameworkMessage,
     HistoryRange,
     HistorySummary,
+    MessageRole,
     RunningModel,
     RunningTools,
     SteeringMessage,
@@ -80,9 +84,11 @@ from .samples import NEXT_TURN, SUM, TURN, USED, call, ended_calls, view
 # Messages 1 to 4 are deleted, and a summary stands for those up to 6.
 HISTORY: Final = HistoryRange(first_sequence=5, summarised_through=6)
 READ: Final = call("a", ToolEffect.READ, model_call=2)
-CALLING: Final = RunningModel(2, 9, 1, 3, HISTORY, may_compact=False)
-USING_TOOLS: Final = RunningTools(2, 9, 2, 3, HISTORY, may_compact=False)
+CALLING: Final = RunningModel(2, 9, 1, 3, HISTORY, may_compact=False, run_state_tokens=6)
+USING_TOOLS: Final = RunningTools(2, 9, 2, 3, HISTORY, may_compact=False, run_state_tokens=7)
+RESUMED: Final = RunningModel(2, 9, 2, 3, HISTORY, may_compact=False, run_state_tokens=7)
 SPOKE: Final = AgentUserMessage("hello", "message-9")
+DRAWN: Final = FrameworkMessage(MessageRole.ASSISTANT, "<image>", estimated_tokens=5)
 ROOMY: Final = AgentSessionOptions(compaction=CompactionPolicy(context_window_tokens=9000))
 
 
@@ -113,7 +119,10 @@ CASES: tuple[Case, ...] = (
         RunModel(TURN),
         view(TurnView, state=CALLING),
         ToolCallsRequested(
-            "state", (DeferredToolCall("a", "tool_a", "{}", ToolPolicy(ToolEffect.READ)),), USED
+            "state",
+            (DeferredToolCall("a", "tool_a", "{}", ToolPolicy(ToolEffect.READ)),),
+            USED,
+            run_state_tokens=7,
         ),
         then(
             SetState(USING_TOOLS),
@@ -132,7 +141,7 @@ CASES: tuple[Case, ...] = (
         ResumeTurn(TURN, 2),
         view(ResumeView, state=USING_TOOLS, tool_calls=ended_calls()),
         ToolResultsArrived(),
-        then(SetState(RunningModel(2, 9, 2, 3, HISTORY, may_compact=False)), to=(RunModel(TURN),)),
+        then(SetState(RESUMED), to=(RunModel(TURN),)),
     ),
     Reacts(
         "store_summary__carries_all_else_that_the_turn_knows",
@@ -140,7 +149,7 @@ CASES: tuple[Case, ...] = (
         view(CompactionView, state=CALLING, messages=(), options=ROOMY),
         HistorySummarized("short", USED),
         then(
-            SetState(RunningModel(2, 9, 1, 3, HistoryRange(5, 8), may_compact=False)),
+            SetState(evolve(CALLING, history=HistoryRange(5, 8))),
             SetUsage(SUM),
             SetSummary(HistorySummary(8, "short", USED)),
             told=(UsageRecorded(USED, SUM), HistoryCompacted(8)),
@@ -150,7 +159,7 @@ CASES: tuple[Case, ...] = (
     Reacts(
         "go_on_uncompacted__carries_all_else_that_the_turn_knows",
         RecordCompactionFailure(TURN),
-        view(SessionView, state=RunningModel(2, 9, 1, 3, HISTORY)),
+        view(SessionView, state=evolve(CALLING, may_compact=True)),
         AttemptsExhausted("lost"),
         then(SetState(CALLING), told=(HistoryCompactionFailed("lost"),), to=(RunModel(TURN),)),
     ),
@@ -163,6 +172,22 @@ CASES: tuple[Case, ...] = (
             SetState(WaitingForUserMessage(2, 9, TurnSucceeded(0), HISTORY)),
             SetUsage(SUM),
             AppendMessages(()),
+            ClearTurn(),
+            told=(UsageRecorded(USED, SUM),),
+            to=(AwaitUserMessage(),),
+        ),
+    ),
+    Reacts(
+        "complete_turn__carries_what_a_message_is_estimated_to_take",
+        RunModel(TURN),
+        view(TurnView, state=CALLING),
+        TurnCompleted((DRAWN,), USED),
+        then(
+            SetState(WaitingForUserMessage(2, 10, TurnSucceeded(1), HISTORY)),
+            SetUsage(SUM),
+            AppendMessages(
+                (AgentMessage(10, TURN, MessageRole.ASSISTANT, "<image>", estimated_tokens=5),)
+            ),
             ClearTurn(),
             told=(UsageRecorded(USED, SUM),),
             to=(AwaitUserMessage(),),

@@ -89,6 +89,7 @@ def compact(through: int) -> StepDecision:
 
 
 CALLS_WITH_ALL: Final = CallModel(TURN, MESSAGES, None, ())
+DRAWN: Final = Succeeded(call("a"), "", framework_content="p" * 30)
 SAID: Final = TakenSteering(1, AgentUserMessage("u" * 30))
 # With these two bytes the input is one byte short of one token more.
 BROKEN: Final = Failed(call("a"), "x" * 3000)
@@ -115,6 +116,13 @@ BOUNDARIES = tuple(
         ("summarises_through_the_last_message_of_a_turn", RUN, within(69),
          {"messages": LONG_TURNS, "state": evolve(STATE, message_count=10)}, compact(9)),
         ("counts_the_summary", RUN, within(39), {"summary": SUMMARY}, compact(6)),
+        ("counts_a_message_as_it_is_estimated", RUN, within(70),
+         {"messages": (*MESSAGES[:6], evolve(MESSAGES[6], estimated_tokens=11))}, compact(6)),
+        ("counts_the_run_state_as_it_is_estimated", RUN, within(79),
+         {"run_state": "r", "state": evolve(STATE, run_state_tokens=10)}, compact(6)),
+        ("counts_a_content_as_it_is_estimated", RUN, within(79),
+         {"tool_calls": (evolve(DRAWN, content_tokens=10),)}, compact(6)),
+        ("counts_bytes_where_nothing_is_estimated", RUN, within(79), {"tool_calls": (DRAWN,)}, compact(6)),
     )
 )  # fmt: skip
 SUMMARISED = Reacts(

@@ -133,7 +133,7 @@ async def test_perform__gives_a_model_call_its_whole_turn() -> None:
     invocation = where(runner)
 
     outcome = await perform(
-        CallModel(TURN, MESSAGES, "state", (ENDED,), ("and this",), "told", (ToolCallId("a"),)),
+        CallModel(TURN, MESSAGES, "state", (ENDED,), (HELLO,), "told", (ToolCallId("a"),)),
         runner,
         invocation,
     )
@@ -147,7 +147,7 @@ async def test_perform__gives_a_model_call_its_whole_turn() -> None:
             messages=MESSAGES,
             framework_run_state="state",
             tool_calls={ENDED.tool_call_id: ENDED},
-            steering_messages=("and this",),
+            steering_messages=(FrameworkMessage(MessageRole.USER, "<hello>", "hello"),),
             summary="told",
             shortened_results=frozenset({ToolCallId("a")}),
             options=OPTIONS,

@@ -163,8 +163,8 @@ CONTENTS = tuple(
             Runnable(READ),
             options=AgentSessionOptions(max_tool_output_bytes=4, max_tool_content_bytes=6),
         ),
-        ToolReturned(output, content),
-        finished(Succeeded(READ, stored, truncated, kept)),
+        ToolReturned(output, content, content_tokens=7),
+        finished(Succeeded(READ, stored, truncated, kept, None if kept is None else 7)),
     )
     for claim, step, output, content, stored, truncated, kept in (
         ("keeps_content_as_it_is", CALL_TOOL, "ok", "<\x00>", "ok", False, "<\x00>"),

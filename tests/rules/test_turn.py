@@ -211,7 +211,7 @@ MODEL_CALLS = (
         RUN,
         view(TurnView, state=RunningModel(2, 3, 2, 3), run_state="state", steering=SAID),
         Entered(),
-        CallModel(TURN, MESSAGES, "state", (), ("now", "and this")),
+        CallModel(TURN, MESSAGES, "state", (), tuple(said.message for said in SAID[1:])),
     ),
     Reacts(
         "call_the_model__makes_the_last_call_that_is_allowed",

@@ -121,6 +121,20 @@ def _states() -> Iterator[Sample]:
         yield Sample(f"state_{name}", records.AgentState, state)
 
 
+def _with_files() -> Iterator[Sample]:
+    """Records of what is no text, and about how much of a model's input it takes."""
+    spoken = AgentUserMessage("look", "message-1", '[{"kind":"image-url"}]')
+    message = AgentMessage(3, TURN, MessageRole.USER, "<image>", estimated_tokens=1600)
+    running = RunningTools(2, 3, 1, run_state_tokens=1700)
+    calling = RunningModel(2, 3, 1, run_state_tokens=1700)
+    returned = calls.Succeeded(REQUESTED, "drawn", framework_content="<image>", content_tokens=1600)
+    yield Sample("user_message_with_files", AgentUserMessage, spoken)
+    yield Sample("message_with_files", AgentMessage, message)
+    yield Sample("state_running_tools_with_files", records.AgentState, running)
+    yield Sample("state_running_model_with_files", records.AgentState, calling)
+    yield Sample("tool_call_succeeded_with_files", calls.AgentToolCall, returned)
+
+
 def _tool_calls() -> Iterator[Sample]:
     for record in (
         calls.AwaitingApproval(REQUESTED),
@@ -209,6 +223,7 @@ def _replies() -> Iterator[Sample]:
 SAMPLES: Final = (
     *_states(),
     *_tool_calls(),
+    *_with_files(),
     *_events(),
     *_steps(),
     *_requests(),
