@@ -21,7 +21,7 @@ from .calls import Failed, OutcomeUnknown, ToolEffect
 from .decision import EndBranch
 from .effects import ExecuteTool
 from .policy import EFFECT_RULES
-from .spec import Limits, Lock, Row, RpcSpec, Spec
+from .spec import Limits, Lock, Row, RpcSpec, Spec, row_name
 from .steps import Step
 from .table import RPCS, SPECS
 
@@ -33,9 +33,11 @@ _OPENING: Final = """\
 Every edge of a session. This page is generated from `dex_agents_model/table.py`: change the table,
 then run `make docs`.
 
-A Step reads a view, meets one occurrence, and returns what to commit. *Leads to* names the Steps that it
-may queue, the effects that it may ask for, or the end of its branch (`EndBranch`). A Step whose input
-names a turn waits for nothing and ends its branch once that turn has ended or is cancelled."""
+A Step reads a view, meets one occurrence, and returns what to commit. Step and occurrence name the row:
+errors and simulated traces cite `RunModel.TurnCompleted`, and `transitions.md#RunModel.TurnCompleted` is
+the place to link to. *Leads to* names the Steps that it may queue, the effects that it may ask for, or the
+end of its branch (`EndBranch`). A Step whose input names a turn waits for nothing and ends its branch once
+that turn has ended or is cancelled."""
 
 
 def transitions() -> str:
@@ -95,16 +97,17 @@ def _step(entry: Spec[Any, Any]) -> Iterator[str]:
         ("When its turn is cancelled", "goes on" if entry.outlives_cancel else ""),
     )
     yield "\n".join(f"- {name}: {fact}" for name, fact in facts if fact)
-    yield _table(("On", "Rule", "Leads to"), map(_row, entry.rows))
+    yield _table(("Row", "Rule", "Leads to"), (_row(entry, row) for row in entry.rows))
 
 
-def _row(row: Row[Any, Any]) -> tuple[str, ...]:
-    return (_code(row.on), _rule(row.rule), _codes(sorted(map(_name, row.to))))
+def _row(entry: Spec[Any, Any], row: Row[Any, Any]) -> tuple[str, ...]:
+    cited = _anchored(row_name(entry.step, row.on))
+    return (cited, _rule(row.rule), _codes(sorted(map(_name, row.to))))
 
 
 def _rpc_row(entry: RpcSpec[Any, Any]) -> tuple[str, ...]:
     return (
-        _code(entry.request),
+        _anchored(_name(entry.request)),
         _code(entry.reads),
         _locks(entry.locks),
         "yes" if entry.transactional else "no",
@@ -183,6 +186,10 @@ def _locks(locks: tuple[Lock, ...]) -> str:
 
 def _codes(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
+
+
+def _anchored(name: str) -> str:
+    return f'<a id="{name}"></a>`{name}`'
 
 
 def _code(named: type[Any]) -> str:

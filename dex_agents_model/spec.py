@@ -68,6 +68,11 @@ def on(
     return Row(occurrence, rule, frozenset(to))
 
 
+def row_name(step: type[Any], on: type[Any]) -> str:
+    """``Step.Occurrence``: by this name errors and simulated traces cite a row, and docs/transitions.md anchors it."""
+    return f"{step.__name__}.{on.__name__}"
+
+
 @frozen(kw_only=True)
 class Spec(Generic[_S, _V]):
     """All that is to be said of one Step.

@@ -89,7 +89,7 @@ from .rules.turn import (
     wait_for_results,
     wait_for_user_message,
 )
-from .spec import Limits, Lock, Row, RpcSpec, Spec, on, rpc, spec
+from .spec import Limits, Lock, Row, RpcSpec, Spec, on, row_name, rpc, spec
 from .steps import (
     AwaitToolApproval,
     AwaitUserMessage,
@@ -271,11 +271,12 @@ def react(step: Step, view: StepView, on: Occurrence, now: datetime) -> Reaction
         return StepDecision(next=EndBranch())
     row = _ROWS.get((type(step), type(on)))
     if row is None:
-        raise StateCorrupt(f"{type(step).__name__} has no rule for {type(on).__name__}")
+        raise StateCorrupt(f"the table has no row {row_name(type(step), type(on))}")
     reaction = row.rule(step, view, on, now)
     if not row.to.issuperset(_targets(reaction)):
         names = sorted(stray.__name__ for stray in set(_targets(reaction)) - row.to)
-        raise StateCorrupt(f"{row.rule.__name__} leads to {names}, which its row does not name")
+        cited = row_name(type(step), type(on))
+        raise StateCorrupt(f"{row.rule.__name__} leads to {names}, which {cited} does not name")
     return reaction
 
 

@@ -33,9 +33,12 @@ class Action(NamedTuple):
     does: Does | Fault
     is_fate: bool = False
     """Whether it comes from outside: a person acts, or a fault strikes. The rest is progress."""
+    by: str = ""
+    """The row of the table that a Step's execute obeyed."""
 
     def __str__(self) -> str:
-        return f"{self.who}: {self.does}"
+        cited = f" by {self.by}" if self.by else ""
+        return f"{self.who}: {self.does}{cited}"
 
 
 @frozen(eq=False)

@@ -181,7 +181,7 @@ class Engine:
         elif attempt.end is not None:
             after = committed(world, attempt.end, attempt.last, leaving=execution)
             cause = Committed(execution.step, attempt.last, attempt.end, execution.began_ms)
-            action = Action(f"{execution.name}.execute", Does.COMMIT)
+            action = Action(f"{execution.name}.execute", Does.COMMIT, by=attempt.by)
             yield Edge(action, after, (Change(world, after, cause),))
         yield from self._strikes(world, at, execution, Fault.CRASH_BEFORE_COMMIT)
         if attempt.started and self._may_strike(world, Fault.REDELIVERY):

@@ -18,6 +18,7 @@ from ..events import EventPayload, TurnEvent
 from ..interpreter import plan_wait, run_step
 from ..requests import Reply, Request
 from ..runner import SummarizesHistory
+from ..spec import row_name
 from ..steps import Step
 from ..views import StepView
 from .channels import Condition, condition_of, message_of
@@ -64,13 +65,15 @@ class Attempt:
     """One attempt to execute a Step, up to its commit, or up to the claim that it needs.
 
     ``end`` is None when it cannot go on before its claim is answered. ``ran`` is what it let the
-    runner do; ``last`` is the occurrence that it decided on.
+    runner do; ``last`` is the occurrence that it decided on, and ``by`` the row that it obeyed: none
+    when its turn is over.
     """
 
     end: Decided | Failed | None
     ran: tuple[Effect, ...] = ()
     last: Occurrence = Entered()
     told: tuple[EventPayload, ...] = ()
+    by: str = ""
 
     @property
     def started(self) -> tuple[Runnable, ...]:
@@ -108,16 +111,12 @@ class Evaluator:
         now_ms = _whole_seconds(began_ms)
         key = (step, snapshot, on, now_ms, number, granted)
         if key not in self._attempts:
-            port = SimulatedPort(
-                self.scenario,
-                self._view(step, snapshot),
-                on,
-                moment(now_ms),
-                number,
-                granted,
-            )
+            view = self._view(step, snapshot)
+            port = SimulatedPort(self.scenario, view, on, moment(now_ms), number, granted)
             end = self._end_of(step, snapshot, port)
-            self._attempts[key] = Attempt(end, tuple(port.ran), port.last, tuple(port.told))
+            is_over = table.SPEC_OF[type(step)].is_over(step, view)
+            by = "" if is_over else row_name(type(step), type(port.last))
+            self._attempts[key] = Attempt(end, tuple(port.ran), port.last, tuple(port.told), by)
         return self._attempts[key]
 
     def reply(self, request: Request, snapshot: Records, at_ms: int) -> Decided | Failed:

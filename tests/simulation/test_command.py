@@ -41,7 +41,7 @@ def test_explore__fails_and_prints_how_to_see_a_broken_promise_again(
     command = again.removeprefix("  again: python -m dex_agents_model.simulation ")
     assert main(command.split()) == 0
     replayed = capsys.readouterr().out.splitlines()
-    assert replayed[3] == "   4. RunModel(turn-1).execute: commits"
+    assert replayed[3] == "   4. RunModel(turn-1).execute: commits by RunModel.TurnCompleted"
 
 
 def test_live__prints_a_line_a_life(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,9 +66,9 @@ def test_explore__finds_the_shortest_way_and_can_walk_it_again(
 
     assert finding.trace == (
         "StartAgentSession(hello).execute: is handed out",
-        "StartAgentSession(hello).execute: commits",
+        "StartAgentSession(hello).execute: commits by StartAgentSession.Entered",
         "RunModel(turn-1).execute: is handed out",
-        "RunModel(turn-1).execute: commits",
+        "RunModel(turn-1).execute: commits by RunModel.TurnCompleted",
     )
     assert replay(HELLO, finding.choices, faults=NO_FAULTS)[0] == finding.trace
 

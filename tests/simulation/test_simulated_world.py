@@ -152,7 +152,7 @@ def test_world__says_which_promise_broke_and_all_that_led_there(
     first, *lines = str(broken.value).splitlines()
     assert first.startswith("an ended turn leaves nothing: the turn is over and leaves")
     assert lines[0] == "   1. StartAgentSession(refund order 7).execute: is handed out"
-    assert lines[-1].endswith("RunModel(turn-1).execute: commits")
+    assert lines[-1].endswith("RunModel(turn-1).execute: commits by RunModel.TurnCompleted")
 
 
 def test_world__says_that_a_session_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dex_agents_model.docs import DEFAULT_PATH, main, transitions
+from dex_agents_model.spec import row_name
 from dex_agents_model.table import RPCS, SPECS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,10 +25,13 @@ def test_transitions__are_drawn_from_the_table_as_it_is() -> None:
 
 def test_transitions__have_a_section_for_each_step_and_a_row_for_each_rule() -> None:
     page = transitions()
+    rows = [row_name(entry.step, row.on) for entry in SPECS for row in entry.rows]
+    rows += [entry.request.__name__ for entry in RPCS]
     rules = {row.rule.__name__ for entry in SPECS for row in entry.rows}
     rules |= {entry.rule.__name__ for entry in RPCS}
 
     assert re.findall(r"^### (\w+)$", page, re.MULTILINE) == [e.step.__name__ for e in SPECS]
+    assert re.findall(r'^\| <a id="([\w.]+)"></a>`\1` \|', page, re.MULTILINE) == rows
     assert [name for name in sorted(rules) if f"| `{name}`: " not in page] == []
 
 

@@ -48,7 +48,7 @@ from dex_agents_model.effects import (
 )
 from dex_agents_model.policy import EFFECT_RULES
 from dex_agents_model.requests import Request
-from dex_agents_model.spec import Limits, RpcSpec, Spec
+from dex_agents_model.spec import Limits, RpcSpec, Spec, row_name
 from dex_agents_model.steps import RecordTurnFailure, Step
 from dex_agents_model.table import RPCS, SPEC_OF, SPECS
 from dex_agents_model.waits import (
@@ -166,13 +166,16 @@ def test_rows__lead_to_steps_effects_or_the_end_of_the_branch(entry: Spec[Any, A
 
 @pytest.mark.parametrize("entry", SPECS, ids=by_step)
 def test_rows__lead_by_example_exactly_where_they_say(entry: Spec[Any, Any]) -> None:
-    shown: dict[tuple[str, type[Any]], set[type[Any]]] = {}
+    shown: dict[tuple[str, str], set[type[Any]]] = {}
     for case in REACTIONS:
         if type(case.step) is entry.step:
             rule, _, _ = case.claim.partition("__")
-            shown.setdefault((rule, type(case.on)), set()).update(targets(case.then))
+            cited = row_name(entry.step, type(case.on))
+            shown.setdefault((cited, rule), set()).update(targets(case.then))
 
-    assert shown == {(row.rule.__name__, row.on): set(row.to) for row in entry.rows}
+    assert shown == {
+        (row_name(entry.step, row.on), row.rule.__name__): set(row.to) for row in entry.rows
+    }
 
 
 @pytest.mark.parametrize("entry", [entry for entry in SPECS if entry.wait], ids=by_step)
