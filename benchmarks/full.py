@@ -1,7 +1,7 @@
 """`make bench-full`: durable sessions next to plain Pydantic AI and to Pydantic AI on DBOS, at length.
 
-Everything that is compared ran in alternation, turn by turn or round by round. Prints the figures and
-draws a plot.
+What is compared runs in alternation, turn by turn or round by round. Then kills Workers, and lets a
+session grow old. Prints the figures and draws a plot.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from typing import Final
 import click
 
 from benchmarks.chart import Bars, Lines, picture
+from benchmarks.fsyncs import fsyncs_per_turn
+from benchmarks.growth import Growth, print_growth
 from benchmarks.latency import Latency, print_latency
 from benchmarks.racing import Laps
+from benchmarks.takeover import Takeover, print_takeover
 from benchmarks.throughput import Throughput, print_throughput
 from benchmarks.turns import kinds, print_settings
 
@@ -32,11 +35,25 @@ async def measure(turns: int, rounds: int) -> str:
         await latency.run(kinds(), scratch, turns, rounds)
         print_settings(latency.settings)
         print_latency(latency)
+        for kind in kinds():
+            if kind != "plain":
+                await _print_fsyncs(kind, scratch)
         few, many = Throughput(20, turns_each=3), Throughput(200, turns_each=1)
         for throughput in (few, many):
-            await throughput.run(kinds(), scratch, rounds=5)
+            await throughput.run(kinds(), scratch, rounds=3)
             print_throughput(throughput)
+        takeover = Takeover(turns=(10, turns), kills=5)
+        await takeover.run(scratch)
+        print_takeover(takeover)
+        growth = Growth(age=1000, compared=40)
+        await growth.run(scratch)
+        print_growth(growth)
     return _drawn(latency, (few, many))
+
+
+async def _print_fsyncs(kind: str, scratch: Path) -> None:
+    counted = await fsyncs_per_turn(kind, scratch)
+    print(f"  {kind:8} {'not counted' if counted is None else f'{counted:.1f}'} fsyncs a turn")
 
 
 def _drawn(latency: Latency, throughputs: Sequence[Throughput]) -> str:

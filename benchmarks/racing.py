@@ -67,13 +67,17 @@ class Contender:
 
 
 @asynccontextmanager
-async def contender(kind: str, scratch: Path, conversations: int = 1) -> AsyncIterator[Contender]:
-    """Start a contender in a directory of its own below ``scratch``; it ends with the block."""
+async def contender(
+    kind: str, scratch: Path, conversations: int = 1, address: str | None = None
+) -> AsyncIterator[Contender]:
+    """Start a contender in a directory of its own below ``scratch``; it ends with the block.
+
+    With ``address`` it uses an engine that runs already, and goes on with the sessions there.
+    """
     data_dir = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=scratch))
     async with AsyncExitStack() as stack:
         processes: dict[str, int] = {}
-        address = None
-        if kind in NEEDS_ENGINE:
+        if address is None and kind in NEEDS_ENGINE:
             engine, address = await stack.enter_async_context(running_engine(data_dir))
             processes["engine"] = engine.pid
         program = await asyncio.create_subprocess_exec(

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 
 from benchmarks.conversation import Opened
-from benchmarks.workload import PROMPT, build_flow
+from benchmarks.workload import PROMPT, build_flow, build_flow_with_a_window
 from dex_agents_dex import AgentRuntime, AgentSessionClient, AgentSessionFlow
 from dex_agents_model import AgentEventType
 
@@ -18,10 +18,10 @@ PATIENCE = timedelta(seconds=120)
 class SessionConversation:
     """A session, watched by a client: a turn has ended when the client has read that it has."""
 
-    def __init__(self, sessions: AgentSessionClient, session_id: str) -> None:
+    def __init__(self, sessions: AgentSessionClient, session_id: str, token: str) -> None:
         self._sessions = sessions
         self._session_id = session_id
-        self._token = ""
+        self._token = token
 
     async def take_turn(self) -> None:
         await self._sessions.send_user_message(self._session_id, PROMPT)
@@ -45,12 +45,16 @@ class SessionConversation:
 async def _open(flow: AgentSessionFlow, address: str, count: int) -> AsyncIterator[Opened]:
     async with AgentRuntime(flow, server_address=address) as runtime:
         client = runtime.sessions(flow)
-        names = [f"session-{number}" for number in range(count)]
-        await asyncio.gather(*(client.start_session(name) for name in names))
-        yield (
-            "Worker and client in one process, the engine in another",
-            [SessionConversation(client, name) for name in names],
-        )
+        begun = [_begin(client, f"session-{number}") for number in range(count)]
+        words = "Worker and client in one process, the engine in another"
+        yield words, await asyncio.gather(*begun)
+
+
+async def _begin(sessions: AgentSessionClient, session_id: str) -> SessionConversation:
+    """Start a session, or go on with the one of this ID."""
+    await sessions.start_session(session_id)
+    snapshot = await sessions.get_agent_snapshot(session_id)
+    return SessionConversation(sessions, session_id, snapshot.event_token)
 
 
 def open_conversations(place: str, count: int) -> AbstractAsyncContextManager[Opened]:
@@ -60,4 +64,4 @@ def open_conversations(place: str, count: int) -> AbstractAsyncContextManager[Op
 
 def open_conversations_with_a_window(place: str, count: int) -> AbstractAsyncContextManager[Opened]:
     """Sessions whose model's input stays the same."""
-    return _open(build_flow(has_window=True), place, count)
+    return _open(build_flow_with_a_window(), place, count)

@@ -22,6 +22,8 @@ from dex_agents_pydantic_ai import pydantic_ai_session_flow
 PROMPT = "Do the three things."
 TOOLS = ("first", "second", "third")
 ANSWER = "Done."
+FLOW_TYPE = "Workload"
+POLICIES = {name: ToolPolicy(ToolEffect.READ) for name in TOOLS}
 
 WINDOW = CompactionPolicy(context_window_tokens=4000, trigger_ratio=0.85, keep_recent_tokens=1000)
 """Keeps the model's input of W between about 2 and 10 turns, however long the session is."""
@@ -36,9 +38,10 @@ def _is_asked_for_an_answer(messages: list[ModelMessage]) -> bool:
     return not any(isinstance(p, UserPromptPart) and p.content == PROMPT for p in last.parts)
 
 
-async def _stream(
+async def stream_reply(
     messages: list[ModelMessage], info: AgentInfo
 ) -> AsyncIterator[str | DeltaToolCalls]:
+    """What the scripted model says, piece by piece."""
     if _is_asked_for_an_answer(messages):
         yield ANSWER
         return
@@ -61,7 +64,7 @@ async def _reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse
 
 def build_model() -> FunctionModel:
     """The scripted model; it can stream."""
-    return FunctionModel(_reply, stream_function=_stream)
+    return FunctionModel(_reply, stream_function=stream_reply)
 
 
 async def do_nothing() -> str:
@@ -77,15 +80,22 @@ def build_agent() -> Agent[None, str]:
     return agent
 
 
-def build_flow(*, has_window: bool = False) -> AgentSessionFlow:
-    """The same agent as a durable session; its tools are reads."""
-    policies = {name: ToolPolicy(ToolEffect.READ) for name in TOOLS}
-    if not has_window:
-        return pydantic_ai_session_flow(build_agent(), flow_type="Workload", tool_policies=policies)
+def build_flow() -> AgentSessionFlow:
+    """The same agent as a durable session."""
+    return flow_of(build_agent())
+
+
+def flow_of(agent: Agent[None, str]) -> AgentSessionFlow:
+    """A durable session of an agent with the tools of W, which are reads."""
+    return pydantic_ai_session_flow(agent, flow_type=FLOW_TYPE, tool_policies=POLICIES)
+
+
+def build_flow_with_a_window() -> AgentSessionFlow:
+    """A durable session of W whose model's input stays the same."""
     return pydantic_ai_session_flow(
         build_agent(),
-        flow_type="Workload",
-        tool_policies=policies,
+        flow_type=FLOW_TYPE,
+        tool_policies=POLICIES,
         compaction=WINDOW,
         event_stream_capacity_bytes=WINDOW_STREAM_BYTES,
     )
