@@ -17,12 +17,12 @@ class PlainConversation:
 
     def __init__(self, agent: Agent[None, str]) -> None:
         self._agent = agent
-        self._history: list[ModelMessage] = []
+        self.history: list[ModelMessage] = []
 
     async def take_turn(self) -> None:
-        async with self._agent.run_stream(PROMPT, message_history=self._history) as run:
+        async with self._agent.run_stream(PROMPT, message_history=self.history) as run:
             await run.get_output()
-        self._history += run.new_messages()
+        self.history += run.new_messages()
 
 
 @asynccontextmanager
