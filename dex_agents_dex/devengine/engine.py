@@ -27,6 +27,7 @@ from dex_agents_dex.devengine.server.flow_service import FlowService
 from dex_agents_dex.devengine.server.housekeeping import Housekeeping
 from dex_agents_dex.devengine.server.hub import Hub
 from dex_agents_dex.devengine.server.message_log import MessageLog
+from dex_agents_dex.devengine.server.upkeep_service import UpkeepService
 from dex_agents_dex.devengine.server.worker_streams import WorkerTaskService
 from dex_agents_dex.devengine.store import Store, count_start
 
@@ -178,6 +179,7 @@ class DevEngine:
             (dex_pb2_grpc.add_WorkerTaskServiceServicer_to_server, WorkerTaskService(self._hub)),
         ):
             add(service, self._server)  # type: ignore[no-untyped-call]  # generated code
+        UpkeepService(self._hub).add_to(self._server)
         try:
             bound = self._server.add_insecure_port(self.address)
         except RuntimeError as error:

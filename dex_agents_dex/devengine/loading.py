@@ -67,6 +67,12 @@ def find_run_key(connection: sqlite3.Connection, flow_id: str, run_id: str) -> i
     return None if row is None else row[0]
 
 
+def find_run_keys(connection: sqlite3.Connection, flow_id: str) -> list[int]:
+    """Every run of a Flow, oldest first."""
+    query = "SELECT run_key FROM run WHERE flow_id = ? ORDER BY run_key"
+    return [row[0] for row in connection.execute(query, (flow_id,))]
+
+
 def load_run(connection: sqlite3.Connection, run_key: int) -> Run | None:
     """A run with all its state; None if it was dropped."""
 

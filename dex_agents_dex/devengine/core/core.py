@@ -91,6 +91,15 @@ class Core:
             self.forget_run(run)
         return tuple(run.rpcs)
 
+    def drop_run(self, tx: Transaction, run: Run) -> tuple[RpcCall, ...]:
+        """Forget a run and all that it stored, whatever it does; the RPCs that it leaves open are returned."""
+        if run.is_running:
+            with whole(run):
+                close_flow(tx, run, pb.FLOW_STATUS_TERMINATED)
+                self._drop_cancelled(tx)
+        tx.write(rows.DropRun(run.key))
+        return self.expel(run)
+
     # --- clients ------------------------------------------------------------------------------
 
     def start_flow(self, tx: Transaction, request: pb.StartFlowRequest) -> Run:

@@ -12,6 +12,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Final, TypeVar
 
 from attrs import Factory, define, field
@@ -19,7 +20,7 @@ from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core.broken import BrokenRun
 from dex_agents_dex.devengine.core.core import Core
-from dex_agents_dex.devengine.core.errors import Refusal
+from dex_agents_dex.devengine.core.errors import Refusal, no_flow
 from dex_agents_dex.devengine.core.state import Offer, RpcCall, Run
 from dex_agents_dex.devengine.core.transaction import (
     RpcReply,
@@ -160,6 +161,19 @@ class Hub:
         """Raise `Refusal` for a message above the limit."""
         self.log.append(key, value, source, self.clock.now(), capacity_bytes)
         self.waiters.wake(key)
+
+    async def forget(self, flow_id: str) -> None:
+        """Drop every run of a Flow and its Streams, from memory and from the file; raise `Refusal` if there is none."""
+        runs = await self.library.runs_of(flow_id)
+        if not runs:
+            raise no_flow(flow_id)
+        for run in runs:
+            tx, calls = self.command(partial(self.core.drop_run, run=run))
+            await self.committed(tx)
+            for call in calls:
+                self._reply(call, no_flow(flow_id))
+        self.log.forget(flow_id)
+        await self.store.scrub()
 
     # --- streams of Workers -------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from attrs import Factory, define
 from dex_agents_dex.devengine.core.core import Core
 from dex_agents_dex.devengine.core.errors import no_flow
 from dex_agents_dex.devengine.core.state import Phase, Run
-from dex_agents_dex.devengine.loading import find_run_key, load_run
+from dex_agents_dex.devengine.loading import find_run_key, find_run_keys, load_run
 from dex_agents_dex.devengine.server.waiters import Waiters
 from dex_agents_dex.devengine.store import Store
 
@@ -59,6 +59,12 @@ class Library:
             loading = asyncio.get_running_loop().create_task(self._load(run_key))
             self._loading[run_key] = loading
         return await asyncio.shield(loading)
+
+    async def runs_of(self, flow_id: str) -> tuple[Run, ...]:
+        """All runs of a Flow, oldest first."""
+        keys = await self._store.read(lambda db: find_run_keys(db, flow_id))
+        runs = [await self.load(key) for key in keys]
+        return tuple(run for run in runs if run is not None)
 
     def note_use(self, run_key: int) -> None:
         self._used.add(run_key)

@@ -108,6 +108,14 @@ class MessageLog:
             room_bytes -= entries[begin].size_bytes
         return page, page[-1].resume_token if begin else ""
 
+    def forget(self, flow_id: str) -> None:
+        """Drop every message of a Flow."""
+        for key in [key for key in self._of_flow if key.flow_id == flow_id]:
+            dropped = self._of_flow.pop(key)
+            shared = self._shared[key.flow_type, key.stream_name]
+            shared.entries = deque(e for e in shared.entries if e.flow_id != flow_id)
+            shared.size_bytes -= sum(entry.size_bytes for entry in dropped)
+
     def _trim(self, key: StreamKey, shared: _Shared, capacity_bytes: int) -> None:
         while shared.size_bytes > capacity_bytes and len(shared.entries) > 1:
             oldest = shared.entries.popleft()
