@@ -180,7 +180,9 @@ def _connect(path: Path, *, is_strict: bool) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA secure_delete = OFF")  # some builds' default; `scrub` does it at once
+        connection.execute(
+            "PRAGMA secure_delete = OFF"
+        )  # some builds' default; `scrub` does it at once
         connection.execute(f"PRAGMA synchronous = {'FULL' if is_strict else 'NORMAL'}")
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version == 0:
