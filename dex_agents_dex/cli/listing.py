@@ -37,6 +37,7 @@ from .words import (
     in_one_line,
     screen,
     told_message,
+    told_queued,
     told_status,
     told_time,
     told_usage,
@@ -205,7 +206,7 @@ def queue(session: str, as_json: bool, place: Place) -> None:
         write_json([wire.dump(message, AgentUserMessage) for message in page.messages])
         return
     for message in page.messages:
-        click.echo(f"{message.message_id}  {in_one_line(message.text)}")
+        click.echo(f"{message.message_id}  {told_queued(message)}")
     if page.has_more:
         click.echo("and more", err=True)
     if not page.messages:

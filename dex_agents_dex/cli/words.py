@@ -23,11 +23,13 @@ from dex_agents_model.records import (
     AgentInterrupt,
     AgentMessage,
     AgentUsage,
+    AgentUserMessage,
     MessageRole,
     TurnFailed,
     WaitingForUserMessage,
 )
 from dex_agents_model.requests import AgentSnapshot
+from dex_agents_model.text import size_bytes
 
 SHOWN_CHARACTERS: Final = 200
 _UNBOUNDED_CELLS: Final = 1_000_000
@@ -92,6 +94,13 @@ def told_words(role: MessageRole, text: str, note: str = "") -> RenderableType:
     row = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
     row.add_row(Text(*_SPEAKERS[role]), words)
     return row
+
+
+def told_queued(message: AgentUserMessage) -> str:
+    """What waits in the queue. Only an agent can read what lies beside a text, so that is told by its size."""
+    beside = message.framework_content
+    files = () if beside is None else (f"[{size_bytes(beside)} bytes beside the text]",)
+    return " ".join((in_one_line(message.text), *files)).lstrip()
 
 
 def told_call(call: AgentToolCall) -> Text:

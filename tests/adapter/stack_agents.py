@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -18,11 +18,14 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
 )
 from pydantic_ai.models import Model
+from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from dex_agents_dex import AgentSessionFlow
@@ -31,10 +34,12 @@ from dex_agents_model import ToolEffect, ToolPolicy
 from dex_agents_pydantic_ai import deferred_tool_idempotency_key, pydantic_ai_session_flow
 
 STATE_DIR: Final = "ADAPTER_STATE_DIR"
-PROVIDER_URL: Final = "ADAPTER_PROVIDER_URL"
+OPENAI_URL: Final = "ADAPTER_OPENAI_URL"
+ANTHROPIC_URL: Final = "ADAPTER_ANTHROPIC_URL"
 EFFECTS: Final = "Effects"
 SHOP: Final = "Shop"
 REMOTE: Final = "Remote"
+THINKING: Final = "Thinking"
 
 _NEVER_SECONDS: Final = 3600.0
 _TOOL_TIMEOUT_SECONDS: Final = 0.05
@@ -46,10 +51,13 @@ async def stream(
     """Call each tool that the user's prompt names, then say what became of each call."""
     requests = [message for message in messages if isinstance(message, ModelRequest)]
     parts = [part for request in requests for part in request.parts]
+    prompts = [part.content for part in parts if isinstance(part, UserPromptPart)]
     if told := [part for part in parts if isinstance(part, ToolReturnPart)]:
-        yield "\n".join(f"{part.tool_name} {part.outcome}: {_seen(part)}" for part in told)
+        lines = [f"{part.tool_name} {part.outcome}: {_seen(part)}" for part in told]
+        lines += [f"user sent: {_files(prompt)}" for prompt in prompts if _files(prompt)]
+        yield "\n".join(lines)
         return
-    [prompt] = [part.content for part in parts if isinstance(part, UserPromptPart)]
+    [prompt] = prompts
     for index, name in enumerate(str(prompt).split(), start=1):
         yield {index: DeltaToolCall(name=name, json_args="{}", tool_call_id=name)}
 
@@ -58,6 +66,11 @@ def _seen(part: ToolReturnPart) -> str:
     """What a model reads of a result, and which files it sees."""
     text = part.model_response_str(wrap_if_error=False)
     return " ".join([text, *(file.identifier for file in part.files)])
+
+
+def _files(prompt: str | Sequence[UserContent]) -> str:
+    """What a model sees of a user's files."""
+    return " ".join(piece.identifier for piece in prompt if isinstance(piece, BinaryContent))
 
 
 # --- each effect, and each way in which a tool can end ----------------------------------------
@@ -193,20 +206,34 @@ def _shop_flow(state_dir: Path) -> AgentSessionFlow:
 # --- an agent of a provider on the network -----------------------------------------------------
 
 
-def _remote_model(provider_url: str) -> Model:
-    provider = OpenAIProvider(base_url=f"{provider_url}/v1", api_key="none")
+LARGEST_MESSAGE_BYTES: Final = 1024 * 1024
+
+
+def _of_openai(url: str) -> Model:
+    provider = OpenAIProvider(base_url=f"{url}/v1", api_key="none")
     return OpenAIChatModel("gpt-5.2", provider=provider)
 
 
-def build_flows(state_dir: Path, provider_url: str) -> list[AgentSessionFlow]:
+def _of_anthropic(url: str) -> Model:
+    provider = AnthropicProvider(base_url=url, api_key="none")
+    return AnthropicModel("claude-x", provider=provider)
+
+
+def build_flows(state_dir: Path, openai_url: str, anthropic_url: str) -> list[AgentSessionFlow]:
     return [
         _effects_flow(state_dir),
         _shop_flow(state_dir),
-        pydantic_ai_session_flow(Agent(_remote_model(provider_url)), flow_type=REMOTE),
+        pydantic_ai_session_flow(
+            Agent(_of_openai(openai_url)),
+            flow_type=REMOTE,
+            max_user_message_bytes=LARGEST_MESSAGE_BYTES,
+        ),
+        pydantic_ai_session_flow(Agent(_of_anthropic(anthropic_url)), flow_type=THINKING),
     ]
 
 
 if __name__ == "__main__":
-    run_agent_worker(
-        build_flows(Path(os.environ[STATE_DIR]), os.environ[PROVIDER_URL]), worker_slots=64
+    state_dir, openai_url, anthropic_url = map(
+        os.environ.__getitem__, (STATE_DIR, OPENAI_URL, ANTHROPIC_URL)
     )
+    run_agent_worker(build_flows(Path(state_dir), openai_url, anthropic_url), worker_slots=64)

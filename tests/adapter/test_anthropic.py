@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from pydantic_ai import Agent
+from pydantic_ai.messages import BinaryContent, DocumentUrl
 from pydantic_ai.models import Model
 
 from dex_agents_model import ToolCallsRequested, TurnCompleted
-from dex_agents_pydantic_ai import PydanticAIRunner
+from dex_agents_pydantic_ai import PydanticAIRunner, user_content
 from dex_agents_pydantic_ai.errors import ModelStepFailed
 
 from .anthropic_protocol import call, message, text, thinking
@@ -159,3 +160,23 @@ async def test_anthropic__a_cut_stream_fails_the_attempt_and_its_retry_starts_af
     assert isinstance(done, TurnCompleted)
     assert [sent.text for sent in played.messages] == ["Hi", "Hello."]
     assert server.requests[0] == server.requests[1]
+
+
+async def test_anthropic__what_a_user_sends_beside_text_is_on_the_wire_in_every_request() -> None:
+    photo = BinaryContent(b"png", media_type="image/png")
+    bill = DocumentUrl("https://example.com/7.pdf")
+    async with provider(
+        message(thinking("Hm.", SIGNATURE), call("find_order", '{"order_id": "7"}', "toolu_a")),
+        message(text("Done.")),
+        message(text("Again.")),
+    ) as (server, model):
+        played = Session(PydanticAIRunner(order_agent(), model=model))
+        await played.ask("Mine?", user_content(photo, bill))
+        await played.resume(succeeded("toolu_a", "delivered"))
+        await played.ask("Thanks")
+
+    for request in server.requests:
+        refuse_invalid(request)
+        [image], [document] = blocks(request, "image"), blocks(request, "document")
+        assert image["source"] == {"type": "base64", "media_type": "image/png", "data": "cG5n"}
+        assert document["source"] == {"type": "url", "url": "https://example.com/7.pdf"}

@@ -12,18 +12,19 @@ import pytest
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 from pydantic_ai import Agent
-from pydantic_ai.messages import BinaryContent
+from pydantic_ai.messages import BinaryContent, ImageUrl
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from dex_agents_model import (
     AgentUsage,
+    AgentUserMessage,
     ModelCallMetadata,
     Succeeded,
     ToolCallsRequested,
     TurnCompleted,
 )
-from dex_agents_pydantic_ai import PydanticAIRunner
+from dex_agents_pydantic_ai import PydanticAIRunner, user_content
 from dex_agents_pydantic_ai.errors import ModelStepFailed
 
 from .doubles import Session, execution, failed, rejected, requested, succeeded, unknown
@@ -258,3 +259,46 @@ async def test_openai__an_image_of_a_tool_follows_its_result() -> None:
     assert sent[2]["content"] == '["Sales","See file c1."]'
     [image] = [piece for piece in sent[-1]["content"] if piece["type"] == "image_url"]
     assert image["image_url"]["url"] == "data:image/png;base64,cG5n"
+
+
+async def test_openai__what_a_user_sends_beside_text_is_on_the_wire_in_every_request() -> None:
+    photo = BinaryContent(b"png", media_type="image/png")
+    bill = BinaryContent(b"%PDF", media_type="application/pdf")
+    async with provider(
+        calls(("find_order", '{"order_id": "7"}', "call_a")), text("Done."), text("Again.")
+    ) as (server, model):
+        played = Session(PydanticAIRunner(order_agent(), model=model))
+        await played.ask("Mine?", user_content(photo, "and the bill:", bill))
+        await played.resume(
+            succeeded("call_a", "delivered"),
+            steering=(
+                AgentUserMessage(
+                    "This:", framework_content=user_content(ImageUrl("https://example.com/7.png"))
+                ),
+            ),
+        )
+        await played.ask("Thanks")
+
+    begun = [
+        {"type": "text", "text": "Mine?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}},
+        {"type": "text", "text": "and the bill:"},
+        {
+            "type": "file",
+            "file": {
+                "file_data": "data:application/pdf;base64,JVBERg==",
+                "filename": "filename.pdf",
+            },
+        },
+    ]
+    steered = [
+        {"type": "text", "text": "This:"},
+        {"type": "image_url", "image_url": {"url": "https://example.com/7.png"}},
+    ]
+    said = [
+        [message["content"] for message in request["messages"] if message["role"] == "user"]
+        for request in server.requests
+    ]
+    assert said == [[begun], [begun, steered], [begun, steered, "Thanks"]]
+    for request in server.requests:
+        refuse_invalid(request["messages"])

@@ -13,8 +13,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from attrs import frozen
+from pydantic_ai.messages import BinaryContent
 
-from dex_agents_dex import AgentSessionClient, ReadEvent
+from dex_agents_dex import (
+    AgentSessionClient,
+    MessageRefused,
+    ReadEvent,
+    SessionAlreadyExists,
+)
 from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE
 from dex_agents_dex.testing import (
     AgentTestStack,
@@ -30,11 +36,17 @@ from dex_agents_model import (
 )
 from dex_agents_model.events import TextDelta
 from dex_agents_model.records import WaitingForUserMessage
+from dex_agents_pydantic_ai import user_content
 
-from . import openai_protocol, stack_agents
+from . import anthropic_protocol, openai_protocol, stack_agents
 from .sse_server import Json, SseServer, held, sse_server
-from .stack_agents import CHANGED_TOOLS, EFFECTS, REMOTE, SHOP, WAYS, tool_name
+from .stack_agents import CHANGED_TOOLS, EFFECTS, REMOTE, SHOP, THINKING, WAYS, tool_name
 
+SIGNATURE = "ErUB+/=\N{GRINNING FACE}\x01 \\u0000=="
+SMALL = BinaryContent(b"small", media_type="image/png")
+LARGE = BinaryContent(bytes(range(256)) * 2500, media_type="image/png")
+"""As JSON it is larger than what is kept in one entry of a map."""
+SMALL_PHOTO, PHOTO = user_content(SMALL), user_content(LARGE)
 ROOT = Path(__file__).resolve().parents[2]
 UNKNOWN = f"failed: {OUTCOME_UNKNOWN_TOOL_RESULT}"
 ENDINGS = [way for way in WAYS if way is not stack_agents.is_held]
@@ -47,8 +59,10 @@ class Life:
     answers: dict[str, str | None]
     """By session."""
     invocations: InvocationLog
-    requests: list[Json]
-    """To the provider."""
+    requests: dict[str, list[Json]]
+    """To the providers, by session."""
+    refusals: list[object]
+    """What came of messages that a session does not take, and of starts of one that was started."""
 
     def runs(self, tool: str) -> int:
         return len(self.invocations.read(name=tool))
@@ -94,24 +108,32 @@ async def first_words(sessions: AgentSessionClient, session_id: str) -> None:
 async def life(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Life]:
     state_dir = tmp_path_factory.mktemp("stack")
     whole = openai_protocol.text("Hel", "lo, ", "you.")
+    thought = anthropic_protocol.message(
+        anthropic_protocol.thinking("Hm.", SIGNATURE), anthropic_protocol.text("Hel", "lo.")
+    )
+    again = anthropic_protocol.message(anthropic_protocol.text("Welcome."))
     with pytest.MonkeyPatch.context() as patched:
         patched.delenv(SERVER_ADDRESS_VARIABLE, raising=False)
-        async with sse_server(held(whole, after_frames=2), whole) as provider:
-            yield await lead_a_life(state_dir, provider)
+        async with (
+            sse_server(held(whole, after_frames=2), whole) as openai,
+            sse_server(held(thought, after_frames=7), thought, again) as anthropic,
+        ):
+            yield await lead_a_life(state_dir, openai, anthropic)
 
 
-async def lead_a_life(state_dir: Path, provider: SseServer) -> Life:
+async def lead_a_life(state_dir: Path, openai: SseServer, anthropic: SseServer) -> Life:
     async with AgentTestStack(
         state_dir,
-        stack_agents.build_flows(state_dir, provider.base_url),
+        stack_agents.build_flows(state_dir, openai.base_url, anthropic.base_url),
         stack_agents.__name__,
         worker_cwd=ROOT,
         worker_env={
             stack_agents.STATE_DIR: str(state_dir),
-            stack_agents.PROVIDER_URL: provider.base_url,
+            stack_agents.OPENAI_URL: openai.base_url,
+            stack_agents.ANTHROPIC_URL: anthropic.base_url,
         },
     ) as stack:
-        effects, shop, remote = (stack.sessions(kind) for kind in (EFFECTS, SHOP, REMOTE))
+        effects, shop, remote, thinking = map(stack.sessions, (EFFECTS, SHOP, REMOTE, THINKING))
         worker = await stack.start_worker()
         answers = await end_in_every_way(effects)
 
@@ -120,14 +142,19 @@ async def lead_a_life(state_dir: Path, provider: SseServer) -> Life:
         waiting = [f"{tool}-{word}" for tool in CHANGED_TOOLS for word in ("approved", "rejected")]
         await asyncio.gather(
             effects.start_session("killed", " ".join(held_tools)),
-            remote.start_session("streaming", "Say hello."),
+            remote.start_session("streaming", "Say hello.", content=PHOTO),
+            thinking.start_session("thinking", "Say hello."),
             *(shop.start_session(session, session.partition("-")[0]) for session in waiting),
         )
         await asyncio.gather(
             first_words(remote, "streaming"),
+            first_words(thinking, "thinking"),
             *(gate.wait_until_reached() for gate in gates),
             *(question(shop, session) for session in waiting),
         )
+
+        assert await effects.steer_user_message("killed", "This:", content=SMALL_PHOTO)
+        refusals = await be_refused(effects, remote)
 
         worker.kill()
         for gate in gates:
@@ -143,8 +170,32 @@ async def lead_a_life(state_dir: Path, provider: SseServer) -> Life:
         answers["picture again"] = await answer(effects, "picture", turns=2)
         answers |= await answers_of(effects, ["killed"])
         answers |= await answers_of(remote, ["streaming"])
+        answers |= await answers_of(thinking, ["thinking"])
+        await thinking.send_user_message("thinking", "Thanks.")
+        answers["thinking again"] = await answer(thinking, "thinking", turns=2)
         answers |= await answers_of(shop, waiting)
-    return Life(answers, InvocationLog(state_dir / "invocations"), provider.requests)
+    requests = {"streaming": openai.requests, "thinking": anthropic.requests}
+    return Life(answers, InvocationLog(state_dir / "invocations"), requests, refusals)
+
+
+async def be_refused(effects: AgentSessionClient, remote: AgentSessionClient) -> list[object]:
+    """Send what no session takes, and start anew what was started: the same is no other session."""
+    with pytest.raises(ValueError, match="content beside the text is no JSON"):
+        await effects.send_user_message("killed", "x", content="nonsense")
+    with pytest.raises(ValueError, match="max_user_message_bytes is"):
+        await effects.start_session("new", content=PHOTO)
+    with pytest.raises(MessageRefused, match="max_user_message_bytes is"):
+        await effects.run_turn("killed", "x", content=PHOTO)
+    with pytest.raises(SessionAlreadyExists):
+        await remote.start_session("streaming", "Say hello.")
+    first, second = [
+        await remote.start_session("streaming", "Say hello.", content=PHOTO) for _ in range(2)
+    ]
+    return [
+        await effects.send_user_message("killed", "x", content=PHOTO),
+        await effects.steer_user_message("killed", "x", content=PHOTO),
+        first == second,
+    ]
 
 
 async def end_in_every_way(effects: AgentSessionClient) -> dict[str, str | None]:
@@ -209,7 +260,8 @@ def test_tool__that_is_killed_ends_as_its_effect_says(life: Life) -> None:
     told = life.answers["killed"]
 
     assert told is not None
-    assert dict(line.split(" ", 1) for line in told.splitlines()) == {
+    *lines, _ = told.splitlines()
+    assert dict(line.split(" ", 1) for line in lines) == {
         held_tools[ToolEffect.READ]: "success: done",
         held_tools[ToolEffect.IDEMPOTENT_WRITE]: "success: done",
         held_tools[ToolEffect.NON_IDEMPOTENT_WRITE]: UNKNOWN,
@@ -230,8 +282,37 @@ def test_stream__that_is_killed_in_the_middle_is_asked_for_again_and_stored_once
     life: Life,
 ) -> None:
     assert life.answers["streaming"] == "Hello, you."
-    first, second = life.requests
+    first, second = life.requests["streaming"]
     assert first == second
+
+
+def test_stream__of_signed_thinking_that_is_killed_goes_on_with_what_the_second_one_gave(
+    life: Life,
+) -> None:
+    assert (life.answers["thinking"], life.answers["thinking again"]) == ("Hello.", "Welcome.")
+    first, second, later = life.requests["thinking"]
+    assert first == second
+    _, answered, _ = later["messages"]
+    assert [block.get("signature") for block in answered["content"]] == [SIGNATURE, None]
+
+
+def test_users_file__outlives_the_worker_and_reaches_the_provider(life: Life) -> None:
+    for request in life.requests["streaming"]:
+        [said] = request["messages"]
+        text, image = said["content"]
+        assert text == {"type": "text", "text": "Say hello."}
+        assert image["image_url"]["url"] == f"data:image/png;base64,{LARGE.base64}"
+
+
+def test_users_file__that_steers_a_turn_outlives_the_worker(life: Life) -> None:
+    told = life.answers["killed"]
+
+    assert told is not None
+    assert told.splitlines()[-1] == f"user sent: {SMALL.identifier}"
+
+
+def test_users_file__that_is_too_large_is_refused_and_a_repeated_start_is_one(life: Life) -> None:
+    assert life.refusals == [False, False, True]
 
 
 def test_picture__is_seen_by_the_model_and_by_that_of_a_later_turn_on_another_worker(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dex_agents_dex.cli.chat.rows import Rows
-from dex_agents_dex.cli.words import in_one_line, safe
+from dex_agents_dex.cli.words import in_one_line, safe, told_queued
+from dex_agents_model import AgentUserMessage
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,17 @@ def test_safe__leaves_nothing_that_a_terminal_obeys() -> None:
 def test_in_one_line__cuts_with_an_ellipsis_and_keeps_to_its_limit() -> None:
     assert in_one_line("a\n  b\x00") == "a b\N{REPLACEMENT CHARACTER}"
     assert in_one_line("x" * 9, 5) == "xxxx…"
+
+
+@pytest.mark.parametrize(
+    ("text", "beside", "told"),
+    [
+        ("later\nthen", None, "later then"),
+        ("look", "é", "look [2 bytes beside the text]"),
+        ("", "<photo>", "[7 bytes beside the text]"),
+    ],
+)
+def test_told_queued__marks_what_lies_beside_the_text(
+    text: str, beside: str | None, told: str
+) -> None:
+    assert told_queued(AgentUserMessage(text, "m-1", beside)) == told

@@ -17,7 +17,7 @@ from dex_agents_model.text import digest
 from ...client import AgentSessionClient
 from ...errors import AgentSessionError
 from ..names import json_object
-from ..words import BAD, QUIET, in_one_line, told_words
+from ..words import BAD, QUIET, in_one_line, told_queued, told_words
 from .board import Board
 from .screen import Screen, Typed
 from .watching import Watcher
@@ -159,7 +159,7 @@ class Conversation:
     async def _show_queue(self, _: str) -> None:
         page = await self._sessions.list_queued_messages(self._board.session_id)
         for message in page.messages:
-            self._quietly(f"  {in_one_line(message.text)}")
+            self._quietly(f"  {told_queued(message)}")
         if not page.messages:
             self._quietly("  nothing is queued")
 
