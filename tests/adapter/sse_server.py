@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import h11
 from attrs import define, field
 
 Json: TypeAlias = dict[str, Any]
+Served = TypeVar("Served", bound="SseServer")
 
 _CHUNK_BYTES = 64 * 1024
 
@@ -55,8 +56,9 @@ class SseServer:
         connection = h11.Connection(our_role=h11.SERVER)
         try:
             while (body := await _read_request(connection, reader)) is not None:
-                self.requests.append(json.loads(body))
-                reply = self.replies.pop(0)
+                request: Json = json.loads(body)
+                self.requests.append(request)
+                reply = self.reply_to(request)
                 for event in _events(reply):
                     writer.write(connection.send(event) or b"")
                     await writer.drain()
@@ -67,6 +69,10 @@ class SseServer:
                 connection.start_next_cycle()
         finally:
             writer.close()
+
+    def reply_to(self, request: Json) -> Reply:
+        """The next reply, whatever is asked."""
+        return self.replies.pop(0)
 
 
 async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader) -> bytes | None:
@@ -104,7 +110,13 @@ def _events(reply: Reply) -> Iterator[h11.Event]:
 @asynccontextmanager
 async def sse_server(*replies: Reply) -> AsyncIterator[SseServer]:
     """Serves on a free port of loopback until the block ends."""
-    served = SseServer(list(replies))
+    async with serving(SseServer(list(replies))) as served:
+        yield served
+
+
+@asynccontextmanager
+async def serving(served: Served) -> AsyncIterator[Served]:
+    """Serves ``served`` on a free port of loopback until the block ends."""
     server = await asyncio.start_server(served.serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     served.base_url = f"http://127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""A Pydantic AI agent whose model and tools do what the user's message says (`tests.binding.script`), and its Worker.
+"""A Pydantic AI agent whose model and tools do what the user's message says (`tests.binding.script`).
 
 Its model is as strict as a provider: it refuses a history in which a tool call lacks its one result.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -27,7 +26,6 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 from pydantic_ai.tools import ToolDefinition
 
 from dex_agents_dex import AgentSessionFlow
-from dex_agents_dex.testing import run_agent_worker
 from dex_agents_pydantic_ai import deferred_tool_idempotency_key, pydantic_ai_session_flow
 from tests.binding.flows import POLICIES
 from tests.binding.script import Call, Reply, Script
@@ -35,7 +33,6 @@ from tests.binding.scripted_runner import hold, invocations_in, output_of
 
 from .histories import faults_of
 
-STATE_DIR: Final = "FIELD_CASES_STATE_DIR"
 OBEDIENT: Final = "Obedient"
 IMPATIENT: Final = "ObedientImpatient"
 """Approvals expire after ``DEADLINE``."""
@@ -200,7 +197,3 @@ def build_flows(state_dir: Path) -> tuple[AgentSessionFlow, ...]:
         obedient_flow(state_dir),
         obedient_flow(state_dir, IMPATIENT, interrupt_deadline=DEADLINE),
     )
-
-
-if __name__ == "__main__":
-    run_agent_worker(build_flows(Path(os.environ[STATE_DIR])), worker_slots=64)

@@ -14,6 +14,7 @@ from tests.binding.conversation import Conversation
 
 from .agent import OBEDIENT
 from .histories import faults_of, loaded, results_of
+from .provider import Provider
 
 
 class Talk(Conversation):
@@ -58,6 +59,7 @@ class Bench:
 
     shared: SharedStack
     runtime: AgentRuntime
+    provider: Provider
     new_session_id: Callable[[], str] = field(repr=False)
 
     @property
