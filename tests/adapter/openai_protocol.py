@@ -1,9 +1,11 @@
-"""OpenAI's streaming chat protocol, as replies of a scripted server. No rule is checked here."""
+"""OpenAI's streaming chat protocol, as replies of a scripted server, and what a strict server would refuse."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+
+from dex_agents_model import AgentUsage
 
 from .sse_server import Json, Reply
 
@@ -14,10 +16,15 @@ USAGE: Json = {
     "prompt_tokens_details": {"cached_tokens": 3},
     "completion_tokens_details": {"reasoning_tokens": 2},
 }
+USED_BY_ONE_CALL = AgentUsage(
+    requests=1, input_tokens=11, output_tokens=7, cache_read_tokens=3, reasoning_tokens=2
+)
 
 
-def text(*pieces: str) -> Reply:
-    return _reply([{"content": piece} for piece in pieces], "stop")
+def text(*pieces: str, thinking: Sequence[str] = ()) -> Reply:
+    """One frame a piece, then one that ends the answer, one with its usage and one that ends the stream."""
+    thoughts = [{"reasoning_content": piece} for piece in thinking]
+    return _reply([*thoughts, *({"content": piece} for piece in pieces)], "stop")
 
 
 def calls(*wanted: tuple[str, str, str], content: Sequence[str] = ()) -> Reply:
@@ -56,3 +63,19 @@ def _chunk(choices: list[Json]) -> Json:
 
 def _frame(data: Json) -> bytes:
     return b"data: " + json.dumps(data).encode() + b"\n\n"
+
+
+def refuse_invalid(messages: list[Json]) -> None:
+    """Fail unless a strict provider would take these messages."""
+    waiting: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in waiting
+            waiting.remove(message["tool_call_id"])
+        else:
+            assert waiting == [], "a tool call has no result right after it"
+        for call in message.get("tool_calls", ()):
+            waiting.append(call["id"])
+            assert isinstance(json.loads(call["function"]["arguments"]), dict)
+        assert message.get("content") or message.get("tool_calls"), f"{message} is empty"
+    assert waiting == []

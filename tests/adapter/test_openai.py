@@ -17,7 +17,6 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from dex_agents_model import (
-    AgentUsage,
     AgentUserMessage,
     ModelCallMetadata,
     Succeeded,
@@ -28,12 +27,8 @@ from dex_agents_pydantic_ai import PydanticAIRunner, user_content
 from dex_agents_pydantic_ai.errors import ModelStepFailed
 
 from .doubles import Session, execution, failed, rejected, requested, succeeded, unknown
-from .openai_protocol import calls, text
-from .sse_server import Json, Reply, SseServer, cut, refused, sse_server
-
-USED_BY_ONE_CALL = AgentUsage(
-    requests=1, input_tokens=11, output_tokens=7, cache_read_tokens=3, reasoning_tokens=2
-)
+from .openai_protocol import USED_BY_ONE_CALL, calls, refuse_invalid, text
+from .sse_server import Reply, SseServer, cut, refused, sse_server
 
 
 class Answer(BaseModel):
@@ -60,22 +55,6 @@ def order_agent(**settings: Any) -> Agent[None, Any]:
         raise AssertionError("a model Step runs no tool")
 
     return agent
-
-
-def refuse_invalid(messages: list[Json]) -> None:
-    """Fail unless a strict provider would take these messages."""
-    waiting: list[str] = []
-    for message in messages:
-        if message["role"] == "tool":
-            assert message["tool_call_id"] in waiting
-            waiting.remove(message["tool_call_id"])
-        else:
-            assert waiting == [], "a tool call has no result right after it"
-        for call in message.get("tool_calls", ()):
-            waiting.append(call["id"])
-            assert isinstance(json.loads(call["function"]["arguments"]), dict)
-        assert message.get("content") or message.get("tool_calls"), f"{message} is empty"
-    assert waiting == []
 
 
 async def test_openai__a_whole_turn_with_tools() -> None:

@@ -9,12 +9,22 @@ from attrs import define, field
 from pydantic_ai.messages import ModelMessage
 
 from dex_agents_dex import AgentRuntime
-from dex_agents_dex.testing import AgentTestStack, ChildProgram, StepHistoryEntry, wait_until
+from dex_agents_dex.testing import (
+    EXECUTE_COMPLETED_EVENT,
+    EXECUTE_FAILED_EVENT,
+    AgentTestStack,
+    ChildProgram,
+    StepHistoryEntry,
+    wait_until,
+)
+from tests.adapter.openai_protocol import refuse_invalid
+from tests.adapter.sse_server import Json, Reply
 from tests.binding.conversation import Conversation
 
 from .agent import OBEDIENT
 from .histories import faults_of, loaded, results_of
 from .provider import Provider
+from .remote import REMOTE
 
 
 class Talk(Conversation):
@@ -69,6 +79,35 @@ class Bench:
     def talk(self, flow_type: str = OBEDIENT) -> Talk:
         """A session that is not started yet."""
         return Talk(self.runtime.sessions(flow_type), self.new_session_id(), self.state_dir)
+
+    async def remote(self, *answers: Reply, flow_type: str = REMOTE) -> Talk:
+        """A session whose first turn the provider answers so; its ID is what the user says in it."""
+        talk = self.talk(flow_type)
+        self.provider.script(talk.session_id, *answers)
+        await talk.sessions.start_session(talk.session_id, talk.session_id)
+        return talk
+
+    async def go_on(self, talk: Talk, *answers: Reply, turn: int = 2) -> None:
+        """One more turn of a remote session, to its end."""
+        text = f"{talk.session_id}, turn {turn}"
+        self.provider.script(text, *answers)
+        await talk.sessions.send_user_message(talk.session_id, text)
+        await talk.end_of_turn(turn)
+
+    def asked(self, talk: Talk) -> list[Json]:
+        """What the provider was asked in the first turn of a remote session, each a valid request."""
+        requests = self.provider.asked(talk.session_id)
+        for request in requests:
+            refuse_invalid(request["messages"])
+        return requests
+
+    async def attempts(self, talk: Talk) -> dict[str, list[int]]:
+        """The last attempt of each Step that was executed, by its type, in the order of the ends."""
+        found: dict[str, list[int]] = {}
+        for entry in await self.steps(talk):
+            if entry.event_type in (EXECUTE_COMPLETED_EVENT, EXECUTE_FAILED_EVENT):
+                found.setdefault(entry.step_type, []).append(entry.final_attempt)
+        return found
 
     async def steps(self, talk: Talk) -> list[StepHistoryEntry]:
         """Every Step method of the session that has ended."""

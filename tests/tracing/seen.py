@@ -81,12 +81,17 @@ def committed_usage(spans: Iterable[Mapping[str, Any]]) -> AgentUsage:
     total = AgentUsage()
     for told in last.values():
         if "error.type" not in told:
-            total += AgentUsage(
-                requests=told["dex.usage.requests"],
-                input_tokens=told["gen_ai.usage.input_tokens"],
-                output_tokens=told["gen_ai.usage.output_tokens"],
-                cache_read_tokens=told["gen_ai.usage.cache_read.input_tokens"],
-                cache_write_tokens=told["gen_ai.usage.cache_creation.input_tokens"],
-                reasoning_tokens=told["gen_ai.usage.reasoning.output_tokens"],
-            )
+            total += usage_in(told)
     return total
+
+
+def usage_in(attributes: Mapping[str, Any]) -> AgentUsage:
+    """What the span of one model call says that it used."""
+    return AgentUsage(
+        requests=attributes["dex.usage.requests"],
+        input_tokens=attributes["gen_ai.usage.input_tokens"],
+        output_tokens=attributes["gen_ai.usage.output_tokens"],
+        cache_read_tokens=attributes["gen_ai.usage.cache_read.input_tokens"],
+        cache_write_tokens=attributes["gen_ai.usage.cache_creation.input_tokens"],
+        reasoning_tokens=attributes["gen_ai.usage.reasoning.output_tokens"],
+    )
