@@ -11,6 +11,7 @@ from pydantic_ai.messages import (
     ModelResponse,
     ToolCallPart,
     ToolReturnPart,
+    UserPromptPart,
 )
 
 from dex_agents_model import AgentMessage
@@ -55,3 +56,18 @@ def results_of(messages: Iterable[ModelMessage]) -> dict[str, str]:
         for part in message.parts
         if isinstance(part, ToolReturnPart)
     }
+
+
+def timeline(messages: Iterable[ModelMessage]) -> list[str]:
+    """What a model is told, in order: each text of the user, and for each tool result the ID of its call."""
+    told: list[str] = []
+    for message in messages:
+        if not isinstance(message, ModelRequest):
+            continue
+        for part in message.parts:
+            if isinstance(part, ToolReturnPart):
+                told.append(part.tool_call_id)
+            elif isinstance(part, UserPromptPart):
+                content = [part.content] if isinstance(part.content, str) else part.content
+                told += [text for text in content if isinstance(text, str)]
+    return told
