@@ -21,12 +21,13 @@ from .effects import (
 from .ids import SessionId, ToolCallId, TurnId
 from .policy import AgentSessionOptions, ToolPolicy
 from .records import AgentMessage, AgentUsage, FrameworkMessage
-from .text import error_text
+from .text import clean_text, shorten
 
 AgentTurnOutcome: TypeAlias = TurnCompleted | ToolCallsRequested | TurnGivenUp
 Heartbeat: TypeAlias = Callable[[], Awaitable[None]]
 
 _NOTHING: Final = AgentUsage()
+_CARRIED_BYTES: Final = 960  # with its marker below the 1 KiB of an error that Dex carries
 
 
 class ToolExecutionError(Exception):
@@ -48,7 +49,7 @@ class RunnerFailed(Exception):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(error_text(message))
+        super().__init__(shorten(clean_text(message), _CARRIED_BYTES))
 
 
 class ModelCallFailed(RunnerFailed):

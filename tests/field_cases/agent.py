@@ -38,6 +38,8 @@ IMPATIENT: Final = "ObedientImpatient"
 """Approvals expire after ``DEADLINE``."""
 DEADLINE: Final = timedelta(seconds=2)
 
+LONG_BYTES: Final = 20 * 1024 * 1024
+"""More than any frame holds."""
 _ANY_OBJECT: Final = {"type": "object", "additionalProperties": True}
 
 
@@ -129,6 +131,8 @@ WAYS: Final[Mapping[str, Callable[[], BaseException]]] = {
     "approval": ApprovalRequired,
     "deferral": CallDeferred,
     "cancelled": asyncio.CancelledError,
+    "long crash": lambda: ConnectionError("x" * LONG_BYTES),
+    "long refusal": lambda: ToolFailed("x" * LONG_BYTES),
 }
 """How a call ends that a script lets end in this ``way``."""
 

@@ -10,11 +10,13 @@ from openai import AsyncOpenAI
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from pydantic import BaseModel
 from pydantic_ai import Agent, RunContext
+from pydantic_ai.messages import BinaryContent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from dex_agents_dex import AgentSessionFlow
 from dex_agents_dex.tracing import Tracing
+from dex_agents_model import ToolEffect, ToolPolicy
 from dex_agents_pydantic_ai import deferred_tool_idempotency_key, pydantic_ai_session_flow
 from tests.binding.flows import POLICIES
 from tests.tracing.seen import SpanFile, in_file, new_provider
@@ -49,7 +51,16 @@ def ask(ctx: RunContext[Whose], number: int) -> str:
     return _did(ctx, f"order {number} is back")
 
 
-_TOOLS: Final = (look, pay, ask)
+def scan(ctx: RunContext[Whose], number: int) -> list[object]:
+    """Scan so many KiB of paper."""
+    return [_did(ctx, "the scan"), BinaryContent(bytes(number * 1024), media_type="image/png")]
+
+
+_TOOLS: Final = (look, pay, ask, scan)
+_POLICIES: Final = {
+    **{tool.__name__: POLICIES[tool.__name__] for tool in (look, pay, ask)},
+    scan.__name__: ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE, requires_approval=False),
+}
 
 
 def _did(ctx: RunContext[Whose], result: str) -> str:
@@ -72,7 +83,7 @@ def remote_flows(state_dir: Path, provider_url: str) -> tuple[AgentSessionFlow, 
         return pydantic_ai_session_flow(
             agent,
             flow_type=flow_type,
-            tool_policies={tool.__name__: POLICIES[tool.__name__] for tool in _TOOLS},
+            tool_policies=_POLICIES,
             deps_factory=lambda session_id: Whose(session_id, state_dir),
             model=model,
             tracing=Tracing(tracer_provider=spans),

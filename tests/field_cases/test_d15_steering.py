@@ -184,9 +184,9 @@ def no_model_call_hears_it_twice(change: Change) -> Iterator[str]:
         return
     for effect in change.cause.attempt.ran:
         if isinstance(effect, CallModel):
-            for text in effect.steering_messages:
-                if text in (effect.run_state or ""):
-                    yield f"{text!r} is told again"
+            for message in effect.steering_messages:
+                if message.text in (effect.run_state or ""):
+                    yield f"{message.text!r} is told again"
 
 
 def scenario(runner: ScriptedRunner, *acts: Act) -> Scenario:
