@@ -138,7 +138,7 @@ async def perform(effect: Effect, runner: AgentFrameworkRunner, where: Invocatio
         raise
     except (RunnerFailed, ClaimRefused, ContractBroken):
         raise
-    except Exception as error:
+    except (Exception, BaseExceptionGroup, SystemExit) as error:  # it ends its call, and no Worker
         raise RunnerFailed(f"{type(error).__name__}: {error}") from error
 
 

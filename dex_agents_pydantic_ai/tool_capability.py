@@ -39,7 +39,7 @@ from dex_agents_model import ToolExecutionError
 
 from . import private
 from .deferral import AROUND_EVERYTHING
-from .errors import ToolStepFailed
+from .errors import ToolStepFailed, describe
 
 
 class OwnerNotLoaded(ToolStepFailed):
@@ -89,19 +89,18 @@ class ToolStepToolset(WrapperToolset[AgentDepsT]):
             if private.hides_unfinished_work(error):
                 self.step.cut_off = error
             raise
-        except asyncio.CancelledError as error:
-            if _is_cancelled():
-                raise
-            self.step.escaped = ToolStepFailed(
-                "it raised CancelledError, though nobody cancelled it"
-            )
-            raise self.step.escaped from error
         except Exception as error:
             self.step.escaped = error
             # Pydantic AI makes results for the model of these by itself.
             if isinstance(error, RunCancelled | ValidationError):
                 self.step.cut_off = error
             raise
+        except (asyncio.CancelledError, BaseExceptionGroup, SystemExit) as error:
+            # From the task in which Pydantic AI runs a tool, SystemExit would end the Worker.
+            if _is_cancelled():
+                raise
+            self.step.escaped = ToolStepFailed(_raised_by_itself(error))
+            raise self.step.escaped from error
 
 
 @dataclass
@@ -172,6 +171,12 @@ class ToolStepCapability(AbstractCapability[AgentDepsT]):
         handler: WrapModelRequestHandler,
     ) -> ModelResponse:
         raise ToolStepFailed("something in the agent calls the model where only a tool may run")
+
+
+def _raised_by_itself(error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return "it raised CancelledError, though nobody cancelled it"
+    return f"it raised {describe(error)}"
 
 
 def _is_cancelled() -> bool:

@@ -369,6 +369,14 @@ async def cancels_itself(ctx: RunContext[object]) -> str:
     raise asyncio.CancelledError
 
 
+async def exits(ctx: RunContext[object]) -> str:
+    raise SystemExit(3)
+
+
+async def cancels_its_tasks(ctx: RunContext[object]) -> str:
+    raise BaseExceptionGroup("its tasks", [asyncio.CancelledError(), KeyError("lost")])
+
+
 async def sub_agent_breaks(ctx: RunContext[object]) -> str:
     confused = FunctionModel(lambda messages, info: ModelResponse([ToolCallPart("nope", {})]))
     return str((await Agent(confused).run("hi")).output)
@@ -410,6 +418,11 @@ ENDINGS: dict[str, tuple[Callable[..., Any], dict[str, Any], Ending, str]] = {
     "ApprovalRequired": (asks_for_approval, {}, "error", "requires_approval=True"),
     "CallDeferred": (defers, {}, "unknown", "deferred its call"),
     "CancelledError by itself": (cancels_itself, {}, "failure", "CancelledError"),
+    "SystemExit": (exits, {}, "failure", "it raised SystemExit: 3"),
+    "CancelledError in a group": (
+        *(cancels_its_tasks, {}, "failure"),
+        "it raised CancelledError; KeyError: 'lost'",
+    ),
     "sub-agent breaks": (sub_agent_breaks, {}, "failure", "UnexpectedModelBehavior"),
     "sub-agent breaks, no retries": (
         *(sub_agent_breaks, {"retries": 0}, "failure"),

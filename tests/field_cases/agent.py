@@ -36,7 +36,10 @@ from .histories import faults_of
 OBEDIENT: Final = "Obedient"
 IMPATIENT: Final = "ObedientImpatient"
 """Approvals expire after ``DEADLINE``."""
-DEADLINE: Final = timedelta(seconds=2)
+DEADLINE: Final = timedelta(seconds=3)
+
+STUBBORN: Final = "stubborn"
+"""The way of a tool that takes no notice of being cancelled, and returns."""
 
 LONG_BYTES: Final = 20 * 1024 * 1024
 """More than any frame holds."""
@@ -115,7 +118,12 @@ async def _obey(ctx: RunContext[Whose], /, **arguments: Any) -> str:
     text = json.dumps(arguments)
     call, whose = Call.of(text), ctx.deps
     whose.begins(str(ctx.tool_name), deferred_tool_idempotency_key(ctx) or "")
-    await hold(whose.state_dir, whose.session_id, call.gate)
+    try:
+        await hold(whose.state_dir, whose.session_id, call.gate)
+    except asyncio.CancelledError:
+        if call.way != STUBBORN:
+            raise
+        return output_of(call, text)
     if call.crash is not None:
         raise ConnectionError(call.crash)
     if call.error is not None:
@@ -133,6 +141,8 @@ WAYS: Final[Mapping[str, Callable[[], BaseException]]] = {
     "cancelled": asyncio.CancelledError,
     "long crash": lambda: ConnectionError("x" * LONG_BYTES),
     "long refusal": lambda: ToolFailed("x" * LONG_BYTES),
+    "group": lambda: BaseExceptionGroup("of the tool's own tasks", [asyncio.CancelledError()]),
+    "exit": lambda: SystemExit(3),
 }
 """How a call ends that a script lets end in this ``way``."""
 

@@ -69,7 +69,7 @@ class ScriptedRunner:
 
     def _answer(self, given: object) -> Any:
         self.log.append(given)
-        if isinstance(self.answer, Exception):
+        if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
 
@@ -267,13 +267,20 @@ async def test_perform__takes_a_failure_for_the_model_as_an_outcome(
 
 
 @pytest.mark.parametrize("effect", [CallModel(TURN, MESSAGES, None, ()), ExecuteTool(RUNNABLE)])
-async def test_perform__names_the_type_of_every_other_exception(effect: Effect) -> None:
-    lost = ConnectionError("lost")
-    runner = ScriptedRunner(lost)
+@pytest.mark.parametrize(
+    "raised",
+    [ConnectionError("lost"), BaseExceptionGroup("two", [KeyboardInterrupt()]), SystemExit(3)],
+    ids=repr,
+)
+async def test_perform__names_the_type_of_every_other_exception(
+    effect: Effect, raised: BaseException
+) -> None:
+    runner = ScriptedRunner(raised)
 
-    with pytest.raises(RunnerFailed, match=r"^ConnectionError: lost$") as failed:
+    with pytest.raises(RunnerFailed) as failed:
         await perform(effect, runner, where(runner))
-    assert failed.value.__cause__ is lost
+    assert str(failed.value) == f"{type(raised).__name__}: {raised}"
+    assert failed.value.__cause__ is raised
 
 
 @pytest.mark.parametrize(
