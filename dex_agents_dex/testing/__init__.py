@@ -3,6 +3,7 @@
 Nothing here is for production. Only `plugin` needs pytest; it is not imported from here.
 """
 
+from .cables import Cable
 from .children import ChildProgram
 from .gates import FileGate
 from .history import (
@@ -24,6 +25,7 @@ __all__ = [
     "WAIT_FOR_COMPLETED_EVENT",
     "WAIT_FOR_FAILED_EVENT",
     "AgentTestStack",
+    "Cable",
     "ChildProgram",
     "FileGate",
     "Invocation",

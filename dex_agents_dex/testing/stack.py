@@ -62,8 +62,10 @@ class AgentTestStack:
         """The client for the sessions of one of the flows, named by itself or by its type."""
         return self._entered.sessions(flow)
 
-    async def start_worker(self) -> ChildProgram:
+    async def start_worker(self, server_address: str | None = None) -> ChildProgram:
         """Start one more Worker and wait until it serves.
+
+        It finds the server at ``server_address``, as behind a `Cable`, or where everybody does.
 
         Raises:
             RuntimeError: it ended at once; the message has the end of its log.
@@ -75,7 +77,10 @@ class AgentTestStack:
             [self._worker_module],
             log_path=self._tmp_path / f"{name}.log",
             cwd=self._worker_cwd,
-            env={**self._worker_env, SERVER_ADDRESS_VARIABLE: self.server_address},
+            env={
+                **self._worker_env,
+                SERVER_ADDRESS_VARIABLE: server_address or self.server_address,
+            },
         )
         self._workers.append(worker)
         await worker.wait_for_line(READY_LINE)

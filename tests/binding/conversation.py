@@ -110,6 +110,11 @@ class Conversation:
         mine = (call for call in log if call.key.startswith(f"{self.session_id}/"))
         return [(call.name, call.attempt) for call in mine]
 
+    def processes(self, name: str) -> list[int]:
+        """Which process began each call of one name in this session."""
+        log = invocations_in(self.state_dir).read(name=name)
+        return [call.pid for call in log if call.key.startswith(f"{self.session_id}/")]
+
     def keys(self, name: str) -> list[str]:
         """The keys of this session's calls of one name, without the session's ID."""
         log = invocations_in(self.state_dir).read(name=name)

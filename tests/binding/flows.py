@@ -24,14 +24,19 @@ POLICIES = {
     "poke": ToolPolicy(ToolEffect.UNCLASSIFIED, requires_approval=False),
     "ask": ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE),
 }
-_OPTIONS = AgentSessionOptions(tool_policies=POLICIES)
+UNFENCED = "Unfenced"
+"""Single-attempt tools run without a claim."""
+
+OPTIONS = AgentSessionOptions(tool_policies=POLICIES)
 
 
 def build_flows(state_dir: Path) -> tuple[AgentSessionFlow, ...]:
     """All of them. ``state_dir`` holds the gates and the log of invocations."""
     runner = ScriptedRunner(state_dir)
-    impatient = evolve(_OPTIONS, interrupt_deadline=timedelta(seconds=1))
+    unfenced = evolve(OPTIONS, fence_single_attempt_tools=False)
+    impatient = evolve(OPTIONS, interrupt_deadline=timedelta(seconds=1))
     return (
-        AgentSessionFlow(runner, flow_type=SCRIPTED, options=_OPTIONS),
+        AgentSessionFlow(runner, flow_type=SCRIPTED, options=OPTIONS),
         AgentSessionFlow(runner, flow_type=IMPATIENT, options=impatient),
+        AgentSessionFlow(runner, flow_type=UNFENCED, options=unfenced),
     )

@@ -82,7 +82,7 @@ def test_interrupt_id__of_another_form_is_refused(runtime: AgentRuntime) -> None
 
 
 def test_flow_type__that_is_unknown_is_refused(runtime: AgentRuntime) -> None:
-    message = "unknown flow type 'Other'; this runtime has Scripted, Impatient"
+    message = "unknown flow type 'Other'; this runtime has Scripted, Impatient, Unfenced"
     with pytest.raises(ValueError, match=in_one_line(message)):
         runtime.sessions("Other")
 
@@ -95,7 +95,7 @@ def test_flow_type__that_cannot_name_a_flow_is_refused(tmp_path: Path, flow_type
 
 
 def test_runtime__refuses_two_flows_of_one_type(tmp_path: Path) -> None:
-    flow, _ = build_flows(tmp_path)
+    flow, *_ = build_flows(tmp_path)
     message = "two of the flows have the same flow type; each agent needs its own"
     with pytest.raises(ValueError, match=in_one_line(message)):
         AgentRuntime(flow, flow)

@@ -1,9 +1,11 @@
-"""A process is killed in the middle of several sessions: nothing is lost, and no write runs twice unseen."""
+"""A process dies or a connection breaks amid several sessions: nothing is lost, and no write runs twice unseen."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+
+from dex_agents_dex.testing import Cable
 
 from .conftest import Breakable
 from .lives import LIVES
@@ -32,6 +34,18 @@ async def test_worker__that_is_killed_leaves_each_session_to_another(breakable: 
     await breakable.stack.start_worker()
 
     await end(lives)
+
+
+async def test_connection__that_is_cut_is_made_again_and_each_session_goes_on(
+    breakable: Breakable,
+) -> None:
+    async with Cable(breakable.stack.server_address) as cable:
+        await breakable.stack.start_worker(cable.address)
+        lives = await begin_lives(breakable)
+
+        cable.cut()
+
+        await end(lives)
 
 
 async def test_engine__that_is_killed_goes_on_with_each_session(breakable: Breakable) -> None:
