@@ -161,4 +161,4 @@ async def test_cut__keeps_tasks_from_the_other_streams_of_the_same_worker() -> N
     nothing_yet = dispatcher.next_for(sibling)
     dispatcher.note_cut(sibling.worker)
     assert (nothing_yet, dispatcher.place(offer)) == (None, None)
-    assert dispatcher.next_for(other) is offer
+    assert dispatcher.next_for(other) == (other, offer)

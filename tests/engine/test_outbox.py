@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from dex.dexpb import dex_pb2 as pb
 
-from dex_agents_dex.devengine.server.dispatch import PollStream, Worker
+from dex_agents_dex.devengine.server.roster import PollStream, Worker
 from dex_agents_dex.devengine.server.worker_streams import Outbox
 
 PING = pb.PollWorkerTaskResponse(ping=pb.PollWorkerTaskPing())

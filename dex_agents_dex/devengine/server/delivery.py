@@ -13,7 +13,8 @@ from dex.dexpb import dex_pb2 as pb
 from dex_agents_dex.devengine.core.core import Core
 from dex_agents_dex.devengine.core.state import Offer
 from dex_agents_dex.devengine.core.transaction import Transaction
-from dex_agents_dex.devengine.server.dispatch import Dispatcher, PollStream
+from dex_agents_dex.devengine.server.dispatch import Dispatcher
+from dex_agents_dex.devengine.server.roster import PollStream
 from dex_agents_dex.devengine.server.timers import Clock
 
 
@@ -32,7 +33,6 @@ class Delivery:
     _clock: Clock
     _dispatcher: Dispatcher
     _carriers: dict[str, PollStream] = Factory(dict)  # by task id
-    _taken: dict[str, Offer] = Factory(dict)  # by task id
 
     @property
     def carried(self) -> int:
@@ -42,8 +42,8 @@ class Delivery:
     def place_all(self, tx: Transaction, freed: PollStream | None) -> list[HandOut]:
         """Hand the offers of `tx` to streams; `freed` first takes what waits in line for it."""
         placed: list[HandOut] = []
-        if freed is not None and (waiting := self._dispatcher.next_for(freed)) is not None:
-            placed.append(self._hand_out(tx, freed, waiting))
+        if freed is not None and (taken := self._dispatcher.next_for(freed)) is not None:
+            placed.append(self._hand_out(tx, *taken))
         placed += [
             self._hand_out(tx, stream, offer)
             for offer in tx.offers
@@ -78,15 +78,10 @@ class Delivery:
     def unload(self, stream: PollStream) -> Offer | None:
         """The stream carries nothing any more; what it carried, if anything."""
         self._carriers.pop(stream.task_id, None)
-        offer = self._taken.pop(stream.task_id, None)
-        stream.task_id = ""
-        return offer
+        return stream.unload()
 
     def _hand_out(self, tx: Transaction, stream: PollStream, offer: Offer) -> HandOut:
         task = self._core.hand_out(tx, offer)
-        stream.task_id = task.task_id
-        stream.is_sent = False
-        stream.frames = 0
+        stream.load(task.task_id, offer)
         self._carriers[task.task_id] = stream
-        self._taken[task.task_id] = offer
         return HandOut(stream, task, task.task_id)

@@ -18,48 +18,18 @@ from attrs import Factory, define, field
 from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core.state import Offer
+from dex_agents_dex.devengine.server.roster import (
+    BACK_OFF_SECONDS,
+    SUSPICION_SECONDS,
+    PollStream,
+    Worker,
+    name_of,
+)
 
-BACK_OFF_SECONDS: Final = 0.02  # after a Worker said that it has no room
-SUSPICION_SECONDS: Final = 0.1  # after a cut: the Worker's other streams may only look alive
-_CLOCK_RESOLUTION_SECONDS: Final = 1e-6
 _FIRST_PURGE: Final = 256
 _REGISTERED: Final = pb.PollWorkerTaskResponse(
     registered=pb.PollWorkerTaskRegistered(supports_unknown_name_rejection=True)
 )
-
-
-@define(eq=False)
-class Worker:
-    """One life of a Worker, from its first stream to the end of its last."""
-
-    id: str
-    streams: dict[str, list[PollStream]] = Factory(dict)  # by queue
-    refusals: int = 0  # of Steps, since it last finished something
-    closed_until: float = 0.0  # event loop time
-    closed_to_steps_until: float = 0.0
-    unknown: set[tuple[bool, str, str]] = Factory(set)
-
-    def accepts(self, offer: Offer, loop_time: float) -> bool:
-        loop_time += _CLOCK_RESOLUTION_SECONDS  # a loop may call that much too early
-        if loop_time < self.closed_until:
-            return False
-        if not offer.is_rpc and loop_time < self.closed_to_steps_until:
-            return False
-        return not self.unknown or _name_of(offer) not in self.unknown
-
-
-@define(eq=False)
-class PollStream:
-    """One stream of a Worker: it carries one task at a time."""
-
-    queue: str
-    worker: Worker
-    send: Callable[[pb.PollWorkerTaskResponse], None]
-    is_registered: bool = False
-    task_id: str = ""
-    is_sent: bool = False
-    is_ended: bool = False
-    frames: int = 0  # received for the current task
 
 
 @define(eq=False)
@@ -76,6 +46,9 @@ class _Line:
             self.rpcs = {waiting: None for waiting in self.rpcs if waiting.is_open}
             self.steps = {waiting: None for waiting in self.steps if waiting.is_open}
             self._purge_at = max(_FIRST_PURGE, 2 * (len(self.rpcs) + len(self.steps)))
+
+    def __bool__(self) -> bool:
+        return bool(self.rpcs or self.steps)
 
     def take(self, is_acceptable: Callable[[Offer], bool]) -> Offer | None:
         for waiting in (self.rpcs, self.steps):
@@ -173,56 +146,61 @@ class Dispatcher:
             self._line(sticky_worker).add(offer)
         return None
 
-    def next_for(self, stream: PollStream) -> Offer | None:
-        """The offer that an idle stream takes; None leaves the stream waiting for one."""
+    def next_for(self, freed: PollStream) -> tuple[PollStream, Offer] | None:
+        """The offer in line that an idle stream takes, or an older idle one of its Worker for it.
+
+        The SDK retires a stream that is done while a registered one of its queue is idle; a task
+        for the retiring one would be lost on the way.
+        """
         now = asyncio.get_running_loop().time()
-        is_sticky_queue = stream.queue == stream.worker.id
+        worker = freed.worker
+        is_sticky_queue = freed.queue == worker.id
 
         def is_acceptable(offer: Offer) -> bool:
-            if is_sticky_queue and offer.run.sticky_worker != stream.worker.id:
+            if is_sticky_queue and offer.run.sticky_worker != worker.id:
                 return False
-            return stream.worker.accepts(offer, now)
+            return worker.accepts(offer, now)
 
-        line = self._lines.get(stream.queue)
+        line = self._lines.get(freed.queue)
         offer = line.take(is_acceptable) if line is not None else None
-        if offer is None and not stream.is_ended:
-            streams = self._idle if stream.is_registered else self._spare
-            streams.setdefault(stream.queue, {})[stream] = None
-        return offer
+        older = self._longest_idle(freed) if offer is not None else None
+        if older is not None:
+            self.withdraw(older)
+        if (offer is None or older is not None) and not freed.is_ended:
+            streams = self._idle if freed.is_registered else self._spare
+            streams.setdefault(freed.queue, {})[freed] = None
+        return None if offer is None else (older or freed, offer)
 
-    def note_finished(self, stream: PollStream) -> None:
-        """The Worker finished something, so it has room again."""
-        worker = stream.worker
-        worker.refusals = 0
-        if worker.closed_to_steps_until:
-            worker.closed_to_steps_until = 0.0
-            self._feed(worker)
+    def feed(self, worker: Worker) -> None:
+        """Look at the idle streams of a Worker again, now that it may take more."""
+        for queue, streams in tuple(worker.streams.items()):
+            for stream in tuple(streams):
+                if not self._lines.get(queue):
+                    break
+                self._on_room(stream)
 
-    def note_no_room(self, stream: PollStream, offer_is_rpc: bool) -> None:
-        """Leave the stream alone for a moment; on a repeat, the whole Worker."""
-        worker = stream.worker
+    def note_no_room(self, stream: PollStream, *, is_step: bool) -> None:
+        """Leave the stream alone for a moment, and on a repeat the whole Worker."""
         loop = asyncio.get_running_loop()
-        if not offer_is_rpc:
-            worker.refusals += 1
-            if worker.refusals > 1:
-                worker.closed_to_steps_until = loop.time() + BACK_OFF_SECONDS
-                loop.call_at(worker.closed_to_steps_until, self._feed, worker)
         loop.call_later(BACK_OFF_SECONDS, self._on_room, stream)
+        worker = stream.worker
+        if is_step and worker.refuse_step(loop.time()):
+            loop.call_at(worker.closed_to_steps_until, self.feed, worker)
+            loop.call_at(worker.room_known_until, self.feed, worker)
 
     def note_unknown(self, stream: PollStream, offer: Offer) -> None:
         """The Worker does not know the Step or RPC; ask others, until it connects anew."""
-        stream.worker.unknown.add(_name_of(offer))
+        stream.worker.unknown.add(name_of(offer))
 
     def note_cut(self, worker: Worker) -> None:
         loop = asyncio.get_running_loop()
         worker.closed_until = loop.time() + SUSPICION_SECONDS
-        loop.call_at(worker.closed_until, self._feed, worker)
+        loop.call_at(worker.closed_until, self.feed, worker)
 
-    def _feed(self, worker: Worker) -> None:
-        """Look at every idle stream of a Worker again, now that it may take more."""
-        for streams in tuple(worker.streams.values()):
-            for stream in tuple(streams):
-                self._on_room(stream)
+    def _longest_idle(self, stream: PollStream) -> PollStream | None:
+        """Of the registered ones that serve the same queue for the same Worker."""
+        idle = self._idle.get(stream.queue, ())
+        return next((other for other in idle if other.worker is stream.worker), None)
 
     def _line(self, queue: str) -> _Line:
         return self._lines.setdefault(queue, _Line())
@@ -236,7 +214,3 @@ def _pick(
             closed.append(offer)
         elif is_acceptable(offer):
             yield offer
-
-
-def _name_of(offer: Offer) -> tuple[bool, str, str]:
-    return offer.is_rpc, offer.run.flow_type, offer.name

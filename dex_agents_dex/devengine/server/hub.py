@@ -29,9 +29,10 @@ from dex_agents_dex.devengine.core.transaction import (
     Transaction,
 )
 from dex_agents_dex.devengine.server.delivery import Delivery, HandOut
-from dex_agents_dex.devengine.server.dispatch import Dispatcher, PollStream
+from dex_agents_dex.devengine.server.dispatch import Dispatcher
 from dex_agents_dex.devengine.server.library import Library
 from dex_agents_dex.devengine.server.message_log import MessageLog, StreamKey
+from dex_agents_dex.devengine.server.roster import PollStream
 from dex_agents_dex.devengine.server.timers import Clock, TimerQueue
 from dex_agents_dex.devengine.server.waiters import Waiters
 from dex_agents_dex.devengine.store import Store

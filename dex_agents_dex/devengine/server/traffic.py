@@ -13,9 +13,9 @@ from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core.errors import Refusal
 from dex_agents_dex.devengine.core.transaction import Transaction
-from dex_agents_dex.devengine.server.dispatch import PollStream
 from dex_agents_dex.devengine.server.hub import Hub
 from dex_agents_dex.devengine.server.message_log import StreamKey
+from dex_agents_dex.devengine.server.roster import PollStream
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -41,9 +41,11 @@ class Traffic:
         """A final frame: apply it, and use the stream again."""
         self._hub.unload(stream)
         worker_id = stream.worker.id
+        was_full = stream.worker.note_finished()
         tx = self._hub.attempt(lambda tx: self._hub.core.finish(tx, worker_id, frame))
         self._hub.commit(tx, freed=stream)
-        self._hub.dispatcher.note_finished(stream)
+        if was_full:
+            self._hub.dispatcher.feed(stream.worker)
 
     def heartbeat(self, stream: PollStream, beat: pb.StepMethodHeartbeat | None) -> None:
         task_id = stream.task_id
@@ -68,7 +70,7 @@ class Traffic:
         offer = self._hub.unload(stream)
         is_full = reject.reason == pb.POLL_WORKER_TASK_REJECT_REASON_NO_CAPACITY
         if offer is not None and is_full:
-            self._hub.dispatcher.note_no_room(stream, offer.is_rpc)
+            self._hub.dispatcher.note_no_room(stream, is_step=not offer.is_rpc)
         elif offer is not None:
             self._hub.dispatcher.note_unknown(stream, offer)
         tx = self._hub.attempt(lambda tx: self._hub.core.take_back(tx, reject.task_id))

@@ -16,9 +16,9 @@ from dex.dexpb import dex_pb2 as pb
 from dex.dexpb import dex_pb2_grpc
 
 from dex_agents_dex.devengine.core.errors import invalid
-from dex_agents_dex.devengine.server.dispatch import PollStream
 from dex_agents_dex.devengine.server.hub import Hub
 from dex_agents_dex.devengine.server.refusals import abort
+from dex_agents_dex.devengine.server.roster import PollStream
 from dex_agents_dex.devengine.server.traffic import Traffic
 
 _LOGGER = logging.getLogger(__name__)
