@@ -73,6 +73,7 @@ class AgentRuntime:
             max_concurrent_tasks=worker_slots,
             reserved_rpc_tasks=reserved_rpc_slots,
             stop_drain_timeout=drain_timeout,
+            idle_streams_per_queue=4,
         )
         self._serve = serve
         self._keep_engine = keep_engine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final, TypeVar
 
 from attrs import define
@@ -64,11 +64,15 @@ class Poll:
             return cls(waiters, _now() + seconds, over)
         return cls(waiters, _now() + _LONGEST_POLL_SECONDS, _long_poll_over(detail))
 
-    async def wait(self, subject: Hashable) -> None:
-        """Return at the subject's next change; raise `Refusal` when the time is over."""
-        remaining = self._end - _now()
-        if remaining <= 0 or not await self._waiters.wait(subject, remaining):
-            raise self._over
+    async def until(self, subject: Hashable, is_due: Callable[[], bool]) -> None:
+        """Return once it is due, asking at each change of the subject.
+
+        Raise `Refusal` when the time is over.
+        """
+        while not is_due():
+            remaining = self._end - _now()
+            if remaining <= 0 or not await self._waiters.wait(subject, remaining, is_due):
+                raise self._over
 
 
 def _long_poll_over(detail: str) -> Refusal:

@@ -26,8 +26,9 @@ class StreamCalls(Calls):
         key = _stream_key(request)
         nothing = f"nothing new in Stream {request.stream_name!r}"
         poll = Poll.of_wait_time(self._hub.waiters, request.wait_time_seconds, nothing)
-        while (message := self._hub.log.after(key, request.resume_token)) is None:
-            await poll.wait(key)
+        log, token = self._hub.log, request.resume_token
+        while (message := log.after(key, token)) is None:
+            await poll.until(key, lambda: log.after(key, token) is not None)
         return pb.ReadStreamResponse(message=message)
 
     @answers_refusals

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import TypeAlias
 
 from attrs import Factory, define
+
+Condition: TypeAlias = Callable[[], bool]
+
+
+def _any_change() -> bool:
+    return True
 
 
 @define(eq=False)
 class Waiters:
-    _waiting: dict[Hashable, set[asyncio.Future[None]]] = Factory(dict)
+    _waiting: dict[Hashable, dict[asyncio.Future[None], Condition]] = Factory(dict)
 
     def wake(self, subject: Hashable) -> None:
-        for waiter in self._waiting.pop(subject, ()):
-            if not waiter.done():
+        """Tell those whom this change of the subject concerns."""
+        for waiter, is_due in self._waiting.get(subject, {}).items():
+            if not waiter.done() and is_due():
                 waiter.set_result(None)
 
     @property
@@ -24,19 +32,23 @@ class Waiters:
     def has(self, subject: Hashable) -> bool:
         return subject in self._waiting
 
-    async def wait(self, subject: Hashable, timeout_seconds: float) -> bool:
-        """Return True at the subject's next change, False when the time is over."""
+    async def wait(
+        self, subject: Hashable, timeout_seconds: float, is_due: Condition = _any_change
+    ) -> bool:
+        """Return True at the subject's next change with `is_due`, False when the time is over.
+
+        `is_due` is asked at each change, must not fail, and saves waking up for the others.
+        """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(subject, set()).add(waiter)
+        waiting = self._waiting.setdefault(subject, {})
+        waiting[waiter] = is_due
         try:
             async with asyncio.timeout(timeout_seconds):
                 await waiter
         except TimeoutError:
             return False
         finally:
-            waiting = self._waiting.get(subject)
-            if waiting is not None:
-                waiting.discard(waiter)
-                if not waiting:
-                    del self._waiting[subject]
+            del waiting[waiter]
+            if not waiting:
+                del self._waiting[subject]
         return True

@@ -5,6 +5,7 @@ A run that is waited for stays in memory. What is answered is durable first.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from dex.dexpb import dex_pb2 as pb
@@ -24,8 +25,7 @@ class WaitingCalls(Calls):
         run = await self._hub.library.find(request.flow_id, request.run_id)
         still = f"Flow {run.flow_id!r} is still running"
         poll = Poll.of_wait_time(self._hub.waiters, request.wait_time_seconds, still)
-        while run.is_running:
-            await poll.wait(run.key)
+        await poll.until(run.key, lambda: not run.is_running)
         await self._hub.store.barrier()
         result = pb.FlowResult(
             flow_status=run.status,
@@ -45,10 +45,13 @@ class WaitingCalls(Calls):
         poll = Poll.of_budget(
             self._hub.waiters, request.request_timeout_seconds, f"{step_id} has not completed"
         )
-        while not _has_completed(run, request.step_type, number):
-            if not run.is_running:
-                raise not_running(run.flow_id)
-            await poll.wait(run.key)
+
+        def has_completed() -> bool:
+            return _has_completed(run, request.step_type, number)
+
+        await poll.until(run.key, lambda: has_completed() or not run.is_running)
+        if not has_completed():
+            raise not_running(run.flow_id)
         await self._hub.store.barrier()
         return pb.WaitForStepCompletionResponse()
 
@@ -67,7 +70,7 @@ class WaitingCalls(Calls):
             if value is not None and matches(match, value):
                 await self._hub.store.barrier()
                 return pb.WaitForAttributeResponse(matched_value=value)
-            await poll.wait(run.key)
+            await poll.until(run.key, partial(_differs, run, match.key, value))
         raise not_running(run.flow_id)
 
     @answers_refusals
@@ -76,14 +79,18 @@ class WaitingCalls(Calls):
     ) -> pb.WaitForHistoryEventResponse:
         run = await self._hub.library.find(request.flow_id, request.run_id)
         poll = Poll.of_wait_time(self._hub.waiters, 0, "no further history event")
-        while run.next_event <= request.next_internal_event_id and run.is_running:
-            await poll.wait(run.key)
+        wanted = request.next_internal_event_id
+        await poll.until(run.key, lambda: run.next_event > wanted or not run.is_running)
         await self._hub.store.barrier()
         return pb.WaitForHistoryEventResponse(
-            event_available=run.next_event > request.next_internal_event_id,
+            event_available=run.next_event > wanted,
             available_internal_event_id=run.next_event - 1,
             flow_status=run.status,
         )
+
+
+def _differs(run: Run, key: str, seen: pb.Value | None) -> bool:
+    return run.attributes.get(key) is not seen or not run.is_running
 
 
 def _execution_number(request: pb.WaitForStepCompletionRequest) -> int:
