@@ -25,6 +25,8 @@ DEFAULT_DRAIN_TIMEOUT: Final = timedelta(seconds=30)
 _ANSWERS_WITHIN: Final = timedelta(seconds=8)
 _REGISTERS_WITHIN: Final = timedelta(seconds=30)
 _BLOB_CACHE_BYTES: Final = 64 * 1024 * 1024
+_IDLE_STREAMS: Final = 4
+"""For each queue: tools of one turn run at once, and opening a stream costs more than a task."""
 
 
 class AgentRuntime:
@@ -73,7 +75,7 @@ class AgentRuntime:
             max_concurrent_tasks=worker_slots,
             reserved_rpc_tasks=reserved_rpc_slots,
             stop_drain_timeout=drain_timeout,
-            idle_streams_per_queue=4,
+            idle_streams_per_queue=min(worker_slots, _IDLE_STREAMS),
         )
         self._serve = serve
         self._keep_engine = keep_engine

@@ -1,8 +1,8 @@
-"""What each frame of a Worker counts for, and who is given what is left in line."""
+"""What each frame of a Worker counts for."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import grpc
@@ -11,8 +11,6 @@ from dex.dexpb import dex_pb2 as pb
 from dex.dexpb import dex_pb2_grpc
 
 from dex_agents_dex.devengine import DevEngine
-from dex_agents_dex.devengine.core.state import Offer, RpcCall, Run
-from dex_agents_dex.devengine.server.dispatch import Dispatcher
 from tests.engine.rig import until
 from tests.engine.wire_worker import WireStream, WireWorker, execute_only, wire_worker
 
@@ -148,17 +146,3 @@ async def test_unknown_rpc__is_asked_of_another_worker(
     answer = pb.InvokeWorkerRPCResponse(output=pb.Value(string_value="answer"))
     await second.send(task_frame=pb.PollWorkerTaskFrame(task_id=task.task_id, rpc=answer))
     assert (await asking).output.string_value == "answer"
-
-
-async def test_cut__keeps_tasks_from_the_other_streams_of_the_same_worker() -> None:
-    """For a moment they may only look alive: the Worker's process may be gone."""
-    start = pb.StartFlowRequest()
-    run = Run(1, "f", "run", TYPE, "r", datetime(2030, 1, 1, tzinfo=UTC), start)
-    offer = Offer(run, RpcCall("ask", pb.PollWorkerTask(), False, timedelta(seconds=60)))
-    dispatcher = Dispatcher(lambda _: None)
-    sibling, other = (dispatcher.connect(TYPE, name, lambda _: None) for name in ("a", "b"))
-    dispatcher.register(sibling)
-    nothing_yet = dispatcher.next_for(sibling)
-    dispatcher.note_cut(sibling.worker)
-    assert (nothing_yet, dispatcher.place(offer)) == (None, None)
-    assert dispatcher.next_for(other) == (other, offer)
