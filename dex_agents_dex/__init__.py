@@ -24,7 +24,7 @@ from .errors import (
 from .flow import AgentSessionFlow, agent_registry
 from .runtime import AgentRuntime
 from .serving import RuntimeHealth
-from .session_calls import ReadEvent
+from .session_reads import ReadEvent
 
 __all__ = [
     "AccessDenied",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import dex
 
 from dex_agents_model.ids import SessionId
 
+from .entry_texts import ReadEntries, StoredTexts
 from .errors import clear_errors, is_unreachable
 
 R = TypeVar("R")
@@ -50,3 +51,26 @@ async def retrying(
                     raise
             await asyncio.sleep(pause.total_seconds())
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+async def read_entries(
+    client: dex.AsyncClient,
+    rpc: Callable[[dex.Context, ReadEntries], dex.RPCResult[StoredTexts]],
+    session: SessionId,
+    entries: dex.AttributeMap[Any],
+    request: ReadEntries,
+) -> StoredTexts:
+    """Entries of ``session``, by the ``rpc`` of its Flow that reads them.
+
+    Raises:
+        AgentSessionError: it did not get through in time, or was refused.
+    """
+    options = dex.RPCInvokeOptions(
+        load_attribute_map_instances=tuple(map(entries.load, request.keys))
+    )
+    return await retrying(
+        client,
+        session,
+        lambda: client.invoke_rpc(rpc, session, request, options=options),
+        within=PATIENT,
+    )

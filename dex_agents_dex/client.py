@@ -32,7 +32,8 @@ from dex_agents_model.requests import AgentSnapshot
 from dex_agents_model.wire import JsonData
 
 from .errors import EngineUnavailable, MessageRefused, TurnNotFound
-from .session_calls import ReadEvent, SessionCalls
+from .session_calls import SessionCalls
+from .session_reads import ReadEvent
 
 _LONG_POLL: Final = timedelta(seconds=20)
 

@@ -29,6 +29,7 @@ from dex_agents_model.requests import (
 )
 from dex_agents_model.table import RPCS, SPECS
 
+from .entry_texts import ReadEntries, StoredTexts, StoredTextsCodec
 from .turn_trace import TurnTrace
 
 T = TypeVar("T")
@@ -98,6 +99,7 @@ _STORED: Final[tuple[Any, ...]] = (
     AgentMessagesPage,
     QueuedMessagesPage,
     ApprovalsPage,
+    ReadEntries,
     *(entry.step for entry in SPECS),
     *(entry.request for entry in RPCS),
 )
@@ -107,4 +109,5 @@ def codec_registry() -> dex.CodecRegistry:
     """The codecs of everything that a session stores, sends or is asked."""
     codecs: dict[object, dex.Codec[Any]] = {shape: RecordCodec(shape) for shape in _STORED}
     codecs[Entry] = EntryCodec()
+    codecs[StoredTexts] = StoredTextsCodec()
     return dex.CodecRegistry(codecs)

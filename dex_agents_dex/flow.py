@@ -12,13 +12,11 @@ from dex_agents_model.events import AgentEvent
 from dex_agents_model.ids import SessionId
 from dex_agents_model.policy import AgentSessionOptions
 from dex_agents_model.requests import (
-    AgentMessagesPage,
     AgentSnapshot,
     ApprovalsPage,
     CancelTurn,
     ClaimToolCall,
     GetAgentSnapshot,
-    ListAgentMessages,
     ListApprovals,
     ListQueuedMessages,
     QueuedMessagesPage,
@@ -33,14 +31,17 @@ from dex_agents_model.runner import AgentFrameworkRunner, SummarizesHistory
 from dex_agents_model.steps import StartAgentSession
 from dex_agents_model.table import RPC_OF, SPECS, answer
 
-from .calling import PATIENT, retrying
+from .calling import PATIENT, read_entries, retrying
 from .codec import codec_registry
 from .engine_clock import EngineClock
+from .entries import texts_of
+from .entry_texts import ReadEntries, StoredTexts
 from .errors import FlowNotBound
-from .loads import head_entries_of, loads_of
-from .port import Known, SessionBinding
+from .known import Known
+from .loads import Loading, head_entries_of, loads_of
+from .port import SessionBinding
 from .reading import SessionReader
-from .schema import DEFINITIONS, LOCKS
+from .schema import DEFINITIONS, LOCKS, RUN_STATE_PART_COUNT
 from .steps import STEP_CLASSES, movement
 from .turn_trace import StepTracing, unwatched
 from .writing import SessionWriter
@@ -101,7 +102,7 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
             options=self.options,
             events=self.agent_events,
             clock=EngineClock(),
-            claims=self,
+            own_session=self,
             watch=unwatched if tracing is None else partial(tracing.watch, flow_type),
         )
 
@@ -116,12 +117,7 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
             FlowNotBound: there is no client to ask through.
             AgentSessionError: the session could not be asked.
         """
-        client = self._client
-        if client is None:
-            raise FlowNotBound(
-                f"the Flow {self._flow_type} cannot fence its single-attempt tools: call"
-                " flow.bind(client) before its Worker starts, or serve it with AgentRuntime"
-            )
+        client = self._bound("fence its single-attempt tools")
         options = dex.RPCInvokeOptions(load_attribute_map_instances=head_entries_of(request.call))
         return await retrying(
             client,
@@ -129,6 +125,26 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
             lambda: client.invoke_rpc(self.claim_tool_call, session, request, options=options),
             within=PATIENT,
         )
+
+    async def read_entries(
+        self, session: SessionId, entries: dex.AttributeMap[Any], request: ReadEntries
+    ) -> StoredTexts:
+        """Ask ``session`` for stored entries that Dex did not load for a Step.
+
+        Raises:
+            FlowNotBound: there is no client to ask through.
+            AgentSessionError: the session could not be asked.
+        """
+        client = self._bound("read a long session")
+        return await read_entries(client, self.stored_entries, session, entries, request)
+
+    def _bound(self, purpose: str) -> dex.AsyncClient:
+        if self._client is None:
+            raise FlowNotBound(
+                f"the Flow {self._flow_type} cannot {purpose}: call flow.bind(client) before its"
+                " Worker starts, or serve it with AgentRuntime"
+            )
+        return self._client
 
     def get_flow_type(self) -> str:
         return self._flow_type
@@ -189,31 +205,38 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
     ) -> dex.RPCResult[AgentSnapshot]:
         return cast("dex.RPCResult[AgentSnapshot]", self._answer(context, request))
 
-    @_answers(ListAgentMessages)
-    def list_agent_messages(
-        self, context: dex.Context, request: ListAgentMessages
-    ) -> dex.RPCResult[AgentMessagesPage]:
-        return cast("dex.RPCResult[AgentMessagesPage]", self._answer(context, request))
-
     @_answers(ListApprovals)
     def list_approvals(
         self, context: dex.Context, request: ListApprovals
     ) -> dex.RPCResult[ApprovalsPage]:
         return cast("dex.RPCResult[ApprovalsPage]", self._answer(context, request))
 
+    @dex.rpc()
+    def stored_entries(
+        self, context: dex.Context, request: ReadEntries
+    ) -> dex.RPCResult[StoredTexts]:
+        """Entries of a map, each loaded for this call; no rule of the session is asked."""
+        return dex.RPCResult(texts_of(context, request))
+
     def _answer(self, context: dex.Context, request: Request) -> dex.RPCResult[Reply]:
-        reader = SessionReader(context, self.options, self._binding.messages)
+        reader = SessionReader(context, self.options)
         view = reader.rpc_view(RPC_OF[type(request)].reads, request)
         decision = answer(request, view, self._binding.clock.now())
-        writer = SessionWriter(context, self._binding.runner)
+        known = Known(
+            state=view.state,
+            next_state=view.state,
+            run_state_part_count=RUN_STATE_PART_COUNT.get(context),
+        )
+        writer = SessionWriter(context, self._binding.runner, known)
         for write in decision.writes:
             writer.write(write)
         for publish in decision.publishes:
             writer.publish(publish)
         steps = decision.next.steps if decision.next else ()
+        loading = Loading(context.run_id, known, self._binding.cache)
         return dex.RPCResult(
             decision.reply,
-            next_steps=tuple(movement(step, Known()) for step in steps),
+            next_steps=tuple(movement(step, loading) for step in steps),
             canceling_steps=tuple(STEP_CLASSES[step] for step in decision.cancel),
         )
 

@@ -1,34 +1,44 @@
-"""What Dex is to load for each view: whole maps, exact entries, what waits in Channels. No more than is needed."""
+"""What Dex is to load for a Step or an RPC: no more than it needs, and never more than fits a frame.
+
+A frame holds 4 MiB. What is left out here is asked for by the Step itself (`entries`), so nothing
+depends on these loads but speed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
 import dex
 from attrs import frozen
 
-from dex_agents_model.calls import AgentToolCall
 from dex_agents_model.ids import ToolCallId
-from dex_agents_model.layout import lay_tool_call, message_key
-from dex_agents_model.records import AgentState
+from dex_agents_model.layout import (
+    message_key,
+    run_state_keys,
+    steering_key,
+    tool_call_part_keys,
+)
+from dex_agents_model.records import AgentState, RunningModel, RunningTools
+from dex_agents_model.steps import CallStep, Step
+from dex_agents_model.table import SPEC_OF
 from dex_agents_model.views import (
     ApprovalsView,
     ApprovalView,
     CompactionView,
-    MessagesView,
     QueueView,
     ResumeView,
     RpcView,
-    SnapshotView,
     StepView,
     TurnView,
     UnfinishedTurnView,
 )
 
+from .known import Known
+from .record_cache import CallKey, MessageKey, RecordCache
 from .schema import (
-    AGENT_MESSAGE_PARTS,
     AGENT_MESSAGES,
     AGENT_TOOL_CALL_PARTS,
     AGENT_TOOL_CALLS,
@@ -43,40 +53,33 @@ from .schema import (
     TOOL_CALL_RESULTS,
 )
 
+# Together they stay below 3 MiB, whatever the entries hold.
+_MOST_MESSAGES: Final = 24
+_MOST_CALLS: Final = 32
+_MOST_CALL_PARTS: Final = 2
+_MOST_RUN_STATE_PARTS: Final = 16
+_MOST_STEERING: Final = 1
+
 
 @frozen
 class Loads:
-    """What a view needs beside the singletons: whole maps, and what waits in Channels."""
+    """What a view needs beside the singletons and exact entries: whole maps, and what waits in Channels."""
 
     maps: tuple[dex.AttributeMap[Any], ...] = ()
     channels: tuple[dex.Channel[Any], ...] = ()
     channel_maps: tuple[dex.ChannelMap[Any], ...] = ()
 
 
-_HISTORY_MAPS: Final = (AGENT_MESSAGES, AGENT_MESSAGE_PARTS, HISTORY_SUMMARY)
-_TURN_MAPS: Final = (
-    FRAMEWORK_RUN_STATE,
-    AGENT_TOOL_CALLS,
-    AGENT_TOOL_CALL_PARTS,
-    TOOL_CALL_CLAIMS,
-    TAKEN_STEERING,
-)
 _NOTHING: Final = Loads()
 _LOADS_OF: Final[Mapping[type[object], Loads]] = MappingProxyType(
     {
-        TurnView: Loads(maps=(*_HISTORY_MAPS, *_TURN_MAPS)),
-        CompactionView: Loads(maps=_HISTORY_MAPS),
-        ResumeView: Loads(maps=(AGENT_TOOL_CALLS,), channels=(STEERING_MESSAGES,)),
+        ResumeView: Loads(channels=(STEERING_MESSAGES,)),
         UnfinishedTurnView: Loads(
-            maps=_TURN_MAPS,
-            channels=(TOOL_CALL_RESULTS,),
-            channel_maps=(INTERRUPT_RESOLUTIONS,),
+            channels=(TOOL_CALL_RESULTS,), channel_maps=(INTERRUPT_RESOLUTIONS,)
         ),
         ApprovalView: Loads(channels=(STEERING_MESSAGES,)),
         QueueView: Loads(channels=(QUEUED_USER_MESSAGES,)),
         ApprovalsView: Loads(maps=(APPROVALS,)),
-        MessagesView: Loads(maps=(AGENT_MESSAGES, AGENT_MESSAGE_PARTS)),
-        SnapshotView: Loads(maps=(AGENT_MESSAGES, AGENT_MESSAGE_PARTS, AGENT_TOOL_CALLS)),
     }
 )
 
@@ -86,23 +89,73 @@ def loads_of(view: type[StepView | RpcView]) -> Loads:
     return _LOADS_OF.get(view, _NOTHING)
 
 
-def entries_of(record: AgentToolCall) -> tuple[dex.AttributeMapLoad, ...]:
-    """Exactly the entries that a Step needs which is about this one tool call."""
-    keys = lay_tool_call(record).entry.part_keys()
-    return (
-        *head_entries_of(record.tool_call_id),
-        *(AGENT_TOOL_CALL_PARTS.load(key) for key in keys),
-    )
-
-
-def message_entries_of(state: AgentState | None) -> tuple[dex.AttributeMapLoad, ...] | None:
-    """Exactly the messages that no summary stands for; None while the whole map is to be loaded."""
-    sequences = None if state is None else state.history.behind_summary(state.message_count)
-    if sequences is None:
-        return None
-    return tuple(AGENT_MESSAGES.load(message_key(sequence)) for sequence in sequences)
-
-
 def head_entries_of(call: ToolCallId) -> tuple[dex.AttributeMapLoad, ...]:
     """The entries that tell where one tool call stands, without its long texts."""
     return (AGENT_TOOL_CALLS.load(call), TOOL_CALL_CLAIMS.load(call))
+
+
+@frozen
+class Loading:
+    """What Dex is to load for the next Steps of one run of a session."""
+
+    run_id: str
+    known: Known
+    cache: RecordCache
+
+    def entries_for(
+        self, step: type[Step], call: ToolCallId | None
+    ) -> tuple[dex.AttributeMapLoad, ...]:
+        """The entries that the ``step`` about ``call`` reads and this Worker does not have already."""
+        reads, state = SPEC_OF[step].reads, self.known.next_state
+        if call is not None:
+            return self._call(call)
+        if state is None:
+            return ()
+        found: list[dex.AttributeMapLoad] = []
+        if issubclass(reads, TurnView | CompactionView):
+            found += self._history(state)
+        if isinstance(state, RunningModel | RunningTools):
+            if issubclass(reads, TurnView | UnfinishedTurnView):
+                found += self._turn(state)
+            if issubclass(reads, UnfinishedTurnView):
+                found += map(TOOL_CALL_CLAIMS.load, state.tool_call_ids[-_MOST_CALLS:])
+            if issubclass(reads, ResumeView) and isinstance(state, RunningTools):
+                found += map(AGENT_TOOL_CALLS.load, state.latest_tool_call_ids[:_MOST_CALLS])
+        return tuple(found)
+
+    def _call(self, call: ToolCallId) -> tuple[dex.AttributeMapLoad, ...]:
+        record = self.known.records.get(call)
+        parts = () if record is None else tool_call_part_keys(record)
+        return (*head_entries_of(call), *map(AGENT_TOOL_CALL_PARTS.load, parts))
+
+    def _history(self, state: AgentState) -> Iterator[dex.AttributeMapLoad]:
+        if state.history.summarised_through:
+            yield HISTORY_SUMMARY.load(message_key(state.history.summarised_through))
+        newest_first = reversed(state.history.behind_summary(state.message_count))
+        for sequence in islice(newest_first, _MOST_MESSAGES):
+            if MessageKey(self.run_id, sequence) in self.cache:
+                break
+            yield AGENT_MESSAGES.load(message_key(sequence))
+
+    def _turn(self, state: RunningModel | RunningTools) -> Iterator[dex.AttributeMapLoad]:
+        turn = state.active_turn_id
+        new = [
+            call
+            for call in state.tool_call_ids
+            if CallKey(self.run_id, turn, call) not in self.cache
+        ]
+        for call in new[:_MOST_CALLS]:
+            yield AGENT_TOOL_CALLS.load(call)
+        entries = (self.known.call_entries.get(call) for call in new)
+        parts = (key for entry in entries if entry is not None for key in entry.part_keys())
+        for key in islice(parts, _MOST_CALL_PARTS):
+            yield AGENT_TOOL_CALL_PARTS.load(key)
+        for key in run_state_keys(min(self.known.run_state_part_count, _MOST_RUN_STATE_PARTS)):
+            yield FRAMEWORK_RUN_STATE.load(key)
+        for number in range(min(state.steering_count, _MOST_STEERING)):
+            yield TAKEN_STEERING.load(steering_key(number))
+
+
+def call_of(step: Step) -> ToolCallId | None:
+    """The one tool call that ``step`` is about."""
+    return step.call if isinstance(step, CallStep) else None

@@ -6,20 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from uuid import uuid4
 
 import dex
-from attrs import define, field, frozen
+from attrs import field, frozen
 
-from dex_agents_model.calls import AgentToolCall
-from dex_agents_model.decision import (
-    Commit,
-    PutToolCall,
-    SetState,
-    StepDecision,
-    WaitDecision,
-)
+from dex_agents_model.decision import Commit, StepDecision, WaitDecision
 from dex_agents_model.effects import (
     AttemptsExhausted,
     DeadlineReached,
@@ -37,12 +30,12 @@ from dex_agents_model.events import AgentEvent, StepMethod
 from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId
 from dex_agents_model.performing import Invocation, perform
 from dex_agents_model.policy import AgentSessionOptions
-from dex_agents_model.records import AgentInterruptResolution, AgentState
+from dex_agents_model.records import AgentInterruptResolution
 from dex_agents_model.requests import ClaimToolCall
 from dex_agents_model.runner import AgentFrameworkRunner, RunnerFailed, SummarizesHistory
 from dex_agents_model.steps import AwaitToolApproval, AwaitUserMessage, ResumeTurn, Step
 from dex_agents_model.table import SPEC_OF
-from dex_agents_model.views import CallView, StepView
+from dex_agents_model.views import StepView
 from dex_agents_model.waits import (
     ForInterruptResolution,
     ForToolResults,
@@ -52,26 +45,40 @@ from dex_agents_model.waits import (
 )
 
 from .engine_clock import EngineClock
+from .entries import Entries
+from .entry_texts import ReadEntries, StoredTexts
 from .event_stream import AttemptEvents, RunnerEvents
-from .message_cache import MessageCache
+from .known import Known
 from .reading import SessionReader
+from .record_cache import RecordCache
 from .schema import (
     INTERRUPT_RESOLUTIONS,
     QUEUED_USER_MESSAGES,
     STEERING_MESSAGES,
     TOOL_CALL_RESULTS,
 )
+from .step_reading import StepReader
 from .turn_trace import Watch, unwatched
 from .writing import SessionWriter
 
 _BEAT: Final = timedelta(seconds=20)
 
 
-class Claims(Protocol):
-    """How a Step asks its own session for the right to run a single-attempt call."""
+class OwnSession(Protocol):
+    """What a Step asks its own session for: the right to run a single-attempt call, and stored entries."""
 
     async def claim(self, session: SessionId, request: ClaimToolCall) -> bool:
         """Whether the session grants the claim.
+
+        Raises:
+            AgentSessionError: it could not be asked.
+        """
+        ...
+
+    async def read_entries(
+        self, session: SessionId, entries: dex.AttributeMap[Any], request: ReadEntries
+    ) -> StoredTexts:
+        """Entries that Dex did not load for the Step.
 
         Raises:
             AgentSessionError: it could not be asked.
@@ -87,22 +94,14 @@ class SessionBinding:
     options: AgentSessionOptions
     events: dex.Stream[AgentEvent]
     clock: EngineClock
-    claims: Claims
-    messages: MessageCache = field(factory=MessageCache)
+    own_session: OwnSession
+    cache: RecordCache = field(factory=RecordCache)
     watch: Watch = field(default=unwatched)
 
     def overhead_tokens(self) -> int:
         """What the runner says that it adds to each model input."""
         runner = self.runner
         return runner.estimate_overhead_tokens() if isinstance(runner, SummarizesHistory) else 0
-
-
-@define
-class Known:
-    """What an invocation read or wrote, as far as a next Step must load it: by tool call ID, and the state."""
-
-    records: dict[str, AgentToolCall] = field(factory=dict)
-    state: AgentState | None = None
 
 
 class DexStepPort:
@@ -115,21 +114,21 @@ class DexStepPort:
         self._context = context
         self._events = AttemptEvents(context, method, binding.events)
         self.known = Known()
+        self._reader = StepReader(
+            session=SessionReader(context, binding.options),
+            entries=Entries(self._ask, context),
+            cache=binding.cache,
+            known=self.known,
+            overhead_tokens=binding.overhead_tokens(),
+        )
         if context.attempt == 1:
             binding.clock.learn(context.first_attempt_at)
 
-    def view(self, step: Step) -> StepView:
-        reader = SessionReader(
-            self._context,
-            self._binding.options,
-            self._binding.messages,
-            self._binding.overhead_tokens(),
-        )
-        view = reader.step_view(SPEC_OF[type(step)].reads, step)
-        self.known.state = view.state
-        if isinstance(view, CallView) and view.record is not None:
-            self.known.records[view.record.tool_call_id] = view.record
-        return view
+    def waiting_view(self, step: Step) -> StepView:
+        return self._reader.waiting_view(SPEC_OF[type(step)].wait_reads, step)
+
+    async def view(self, step: Step) -> StepView:
+        return await self._reader.view(SPEC_OF[type(step)].reads, step)
 
     def occurrence(self, step: Step) -> Occurrence:
         lost = self._context.recovery_error
@@ -174,13 +173,9 @@ class DexStepPort:
         self._stage(decision.commit)
 
     def _stage(self, commit: Commit) -> None:
-        writer = SessionWriter(self._context, self._binding.runner)
+        writer = SessionWriter(self._context, self._binding.runner, self.known)
         for write in commit.writes:
             writer.write(write)
-            if isinstance(write, PutToolCall):
-                self.known.records[write.record.tool_call_id] = write.record
-            if isinstance(write, SetState):
-                self.known.state = write.state
         for publish in commit.publishes:
             writer.publish(publish)
         for event in commit.events:
@@ -203,7 +198,11 @@ class DexStepPort:
     async def _claim(self, turn: TurnId, call: ToolCallId) -> bool:
         # The claimant is new for each delivery, and the same for the retries of its one request.
         request = ClaimToolCall(turn, call, claimant=uuid4().hex)
-        return await self._binding.claims.claim(SessionId(self._context.flow_id), request)
+        return await self._binding.own_session.claim(SessionId(self._context.flow_id), request)
+
+    async def _ask(self, entries: dex.AttributeMap[Any], request: ReadEntries) -> StoredTexts:
+        session = SessionId(self._context.flow_id)
+        return await self._binding.own_session.read_entries(session, entries, request)
 
     @asynccontextmanager
     async def _beating(self) -> AsyncIterator[None]:

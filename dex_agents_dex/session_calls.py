@@ -1,32 +1,18 @@
-"""One method an RPC: start a session, speak to it, answer its questions, read it. Nothing here waits for a turn."""
+"""One method an RPC that changes a session: start it, speak to it, answer it. Nothing here waits for a turn."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
-from datetime import timedelta
-from typing import TypeVar
 from uuid import uuid4
 
 import dex
-from attrs import evolve, frozen
 
-from dex_agents_model.events import AgentEvent
 from dex_agents_model.ids import InterruptId, SessionId, TurnId
 from dex_agents_model.performing import content_refusal
 from dex_agents_model.records import AgentUserMessage, SteeringMessage
 from dex_agents_model.requests import (
-    MAX_PAGE_MESSAGES,
-    AgentMessagesPage,
-    AgentSnapshot,
-    ApprovalsPage,
     CancelTurn,
-    GetAgentSnapshot,
-    ListAgentMessages,
-    ListApprovals,
-    ListQueuedMessages,
-    QueuedMessagesPage,
     ResolveInterrupt,
     SendUserMessage,
     SteerUserMessage,
@@ -34,31 +20,16 @@ from dex_agents_model.requests import (
 )
 from dex_agents_model.steps import StartAgentSession
 
-from .calling import BRIEF, PATIENT, retrying
-from .flow import AgentSessionFlow
-
-Q = TypeVar("Q")
-R = TypeVar("R")
+from .calling import PATIENT
+from .session_reads import SessionReads
 
 
-@frozen
-class ReadEvent:
-    """One event of a session's Stream, and the position to read on from."""
-
-    event: AgentEvent
-    resume_token: str
-
-
-class SessionCalls:
+class SessionCalls(SessionReads):
     """Sessions of one Flow type.
 
     Every call may raise `EngineUnavailable`. A call that changes a session carries an ID which it
     keeps over its retries, so that it counts once.
     """
-
-    def __init__(self, client: dex.AsyncClient, flow: AgentSessionFlow) -> None:
-        self._client = client
-        self._flow = flow
 
     async def start_session(
         self,
@@ -140,14 +111,6 @@ class SessionCalls:
         request = SteerUserMessage(SteeringMessage(message, rejects_pending_approvals))
         return await self._ask(session_id, self._flow.steer_user_message, request)
 
-    async def list_queued_messages(self, session_id: str) -> QueuedMessagesPage:
-        """The messages that wait for their turn, oldest first, at most 2 MiB.
-
-        Raises:
-            SessionNotFound: there is no session of this ID.
-        """
-        return await self._ask(session_id, self._flow.list_queued_messages, ListQueuedMessages())
-
     async def withdraw_user_message(self, session_id: str, message_id: str) -> bool:
         """Take a queued message back; False once it was taken, or when there is none of this ID.
 
@@ -212,37 +175,6 @@ class SessionCalls:
         )
         return await self._ask(session_id, self._flow.resolve_interrupt, request)
 
-    async def get_agent_snapshot(self, session_id: str) -> AgentSnapshot:
-        """All that a user interface shows of a session, also of a closed one.
-
-        Raises:
-            SessionNotFound: there is no session of this ID.
-        """
-        session = SessionId(session_id)
-        token = await self._latest_event_token(session)  # read first: what comes later is behind it
-        snapshot = await self._ask(session_id, self._flow.get_agent_snapshot, GetAgentSnapshot())
-        return evolve(snapshot, event_token=token)
-
-    async def list_agent_messages(
-        self, session_id: str, *, after_sequence: int = 0, limit: int = MAX_PAGE_MESSAGES
-    ) -> AgentMessagesPage:
-        """Stored messages behind ``after_sequence``, oldest first, at most 200 and 2 MiB.
-
-        Raises:
-            SessionNotFound: there is no session of this ID.
-        """
-        request = ListAgentMessages(after_sequence, limit)
-        return await self._ask(session_id, self._flow.list_agent_messages, request)
-
-    async def list_approvals(self, session_id: str, *, after: int = 0) -> ApprovalsPage:
-        """Who decided what about which tool call, behind the first ``after`` decisions, oldest first.
-
-        Raises:
-            SessionNotFound: there is no session of this ID.
-        """
-        request = ListApprovals(after)
-        return await self._ask(session_id, self._flow.list_approvals, request)
-
     async def close_session(self, session_id: str, *, reason: str = "") -> None:
         """End a session for good: what runs is stopped, what is stored stays readable.
 
@@ -253,57 +185,12 @@ class SessionCalls:
         options = dex.StopFlowOptions(reason=reason or None)
         await self._call(session, lambda: self._client.stop_flow(session, options))
 
-    async def read_agent_event(
-        self, session_id: str, resume_token: str = "", *, timeout: timedelta | None = None
-    ) -> ReadEvent | None:
-        """The next event behind ``resume_token``, or the oldest one kept; None when none comes in time."""
-        session = SessionId(session_id)
-        try:
-            message = await self._call(
-                session,
-                lambda: self._client.read_stream(
-                    session, self._flow.agent_events, resume_token, timeout
-                ),
-            )
-        except dex.LongPollTimeoutError:
-            return None
-        return ReadEvent(message.value, message.resume_token)
-
-    async def _latest_event_token(self, session: SessionId) -> str:
-        newest = await self._call(
-            session,
-            lambda: self._client.list_stream_messages(session, self._flow.agent_events, 1),
-        )
-        return newest.messages[0].resume_token if newest.messages else ""
-
-    async def _active_turn(self, session: SessionId) -> TurnId | None:
-        state = (await self.get_agent_snapshot(session)).state
-        return None if state is None else state.active_turn_id
-
     def _message(self, text: str, content: str | None, message_id: str) -> AgentUserMessage:
         message = AgentUserMessage(text, message_id, content)
         refusal = content_refusal(self._flow.runner, message)
         if refusal is not None:
             raise ValueError(refusal)
         return message
-
-    async def _ask(
-        self,
-        session_id: str,
-        rpc: Callable[[dex.Context, Q], dex.RPCResult[R]],
-        request: Q,
-        *,
-        within: timedelta = BRIEF,
-    ) -> R:
-        session = SessionId(session_id)
-        return await self._call(
-            session, lambda: self._client.invoke_rpc(rpc, session, request), within=within
-        )
-
-    async def _call(
-        self, session: SessionId, call: Callable[[], Awaitable[R]], *, within: timedelta = BRIEF
-    ) -> R:
-        return await retrying(self._client, session, call, within=within)
 
 
 def _start_request_id(

@@ -13,12 +13,12 @@ from dex_agents_model.decision import EndBranch, GoTo, StepDecision
 from dex_agents_model.events import StepMethod
 from dex_agents_model.interpreter import plan_wait, run_step
 from dex_agents_model.spec import Limits, Lock, Spec
-from dex_agents_model.steps import CallStep, Step
+from dex_agents_model.steps import Step
 from dex_agents_model.table import SPEC_OF, SPECS
 
-from .loads import entries_of, loads_of, message_entries_of
-from .port import DexStepPort, Known, SessionBinding, dex_wait
-from .schema import AGENT_MESSAGES, LOCKS
+from .loads import Loading, call_of, loads_of
+from .port import DexStepPort, SessionBinding, dex_wait
+from .schema import LOCKS
 
 
 class SessionStep(dex.Step[Any]):
@@ -33,7 +33,7 @@ class SessionStep(dex.Step[Any]):
         return self.spec.step.__name__
 
     def get_step_options(self) -> dex.StepOptions:
-        return _routed(self.spec.step)
+        return _routed(self.spec.step, lambda _: ())
 
     async def run_wait_for(self, context: dex.AsyncContext, step: Step) -> dex.Wait:
         """wait_for of every Step that waits."""
@@ -46,12 +46,13 @@ class SessionStep(dex.Step[Any]):
         port = DexStepPort(self._binding, context, StepMethod.EXECUTE)
         with self._binding.watch(context, step, port) as watched:
             decision = await run_step(step, watched)
-        return _dex_decision(decision, port.known)
+        loading = Loading(context.run_id, port.known, self._binding.cache)
+        return _dex_decision(decision, loading)
 
 
 def _options(entry: Spec[Any, Any]) -> dex.StepOptions:
     limits = entry.limits
-    loads = loads_of(entry.reads)
+    waiting, loads = loads_of(entry.wait_reads), loads_of(entry.reads)
     return dex.StepOptions(
         wait_for_method_timeout=limits.attempt_timeout,
         execute_method_timeout=limits.attempt_timeout,
@@ -62,9 +63,9 @@ def _options(entry: Spec[Any, Any]) -> dex.StepOptions:
         execute_durability=dex.StepDurability.SYNC,
         wait_for_lock_attributes=_locks(entry.wait_locks),
         execute_lock_attributes=_locks(entry.execute_locks),
-        wait_for_load_attribute_maps=loads.maps if entry.wait else (),
-        wait_for_load_channels=loads.channels if entry.wait else (),
-        wait_for_load_channel_maps=loads.channel_maps if entry.wait else (),
+        wait_for_load_attribute_maps=waiting.maps if entry.wait else (),
+        wait_for_load_channels=waiting.channels if entry.wait else (),
+        wait_for_load_channel_maps=waiting.channel_maps if entry.wait else (),
         execute_load_attribute_maps=loads.maps,
         execute_load_channels=loads.channels,
         execute_load_channel_maps=loads.channel_maps,
@@ -115,44 +116,40 @@ STEP_CLASSES: Final[Mapping[type[Step], type[SessionStep]]] = MappingProxyType(
 _UNROUTED: Final = MappingProxyType({entry.step: _options(entry) for entry in SPECS})
 
 
-def _routed(step: type[Step], loads: tuple[dex.AttributeMapLoad, ...] = ()) -> dex.StepOptions:
+def _routed(
+    step: type[Step], loads: Callable[[type[Step]], tuple[dex.AttributeMapLoad, ...]]
+) -> dex.StepOptions:
     """The options of a Step and of its failure route, each with the entries that it is to load.
 
     Dex does not merge: options of a movement replace those of its Step, and a route has its own.
     """
     route = SPEC_OF[step].limits.on_exhausted
-    options = _loading(step, loads)
+    options = _loading(step, loads(step))
     if route is None:
         return options
-    return options.on_execute_failure_proceed_to(STEP_CLASSES[route], _loading(route, loads))
+    return options.on_execute_failure_proceed_to(STEP_CLASSES[route], _loading(route, loads(route)))
 
 
 def _loading(step: type[Step], loads: tuple[dex.AttributeMapLoad, ...]) -> dex.StepOptions:
+    spec = SPEC_OF[step]
+    waits_on_them = spec.wait is not None and spec.wait_reads is spec.reads
     return replace(
         _UNROUTED[step],
-        wait_for_load_attribute_map_instances=loads if SPEC_OF[step].wait else (),
+        wait_for_load_attribute_map_instances=loads if waits_on_them else (),
         execute_load_attribute_map_instances=loads,
     )
 
 
-def movement(step: Step, known: Known) -> dex.StepMovement[Any]:
+def movement(step: Step, loading: Loading) -> dex.StepMovement[Any]:
     """A movement to ``step``, which loads no more of the session than it needs."""
-    loads = entries_of(known.records[step.call]) if isinstance(step, CallStep) else ()
-    options = _routed(type(step), loads)
-    messages = message_entries_of(known.state)
-    if messages is not None and AGENT_MESSAGES in options.execute_load_attribute_maps:
-        others = tuple(m for m in options.execute_load_attribute_maps if m is not AGENT_MESSAGES)
-        options = replace(
-            options,
-            execute_load_attribute_maps=others,
-            execute_load_attribute_map_instances=messages,
-        )
+    call = call_of(step)
+    options = _routed(type(step), lambda each: loading.entries_for(each, call))
     return dex.StepMovement.of(STEP_CLASSES[type(step)], step, options=options)
 
 
-def _dex_decision(decision: StepDecision, known: Known) -> dex.StepDecision:
+def _dex_decision(decision: StepDecision, loading: Loading) -> dex.StepDecision:
     match decision.next:
         case EndBranch():
             return dex.dead_end()
         case GoTo(steps):
-            return dex.go_to_many(*(movement(step, known) for step in steps))
+            return dex.go_to_many(*(movement(step, loading) for step in steps))

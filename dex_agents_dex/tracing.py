@@ -87,8 +87,11 @@ class _TracedPort:
     _spans: TurnSpans
     _call: Span | None = field(default=None, init=False)
 
-    def view(self, step: Step) -> StepView:
-        return self._port.view(step)
+    def waiting_view(self, step: Step) -> StepView:
+        return self._port.waiting_view(step)
+
+    async def view(self, step: Step) -> StepView:
+        return await self._port.view(step)
 
     def occurrence(self, step: Step) -> Occurrence:
         return self._port.occurrence(step)

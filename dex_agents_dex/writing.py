@@ -35,17 +35,28 @@ from dex_agents_model.decision import (
 )
 from dex_agents_model.ids import InterruptId
 from dex_agents_model.layout import (
-    Entry,
     lay_message,
     lay_run_state,
     lay_tool_call,
     message_key,
     run_state_keys,
+    steering_key,
+    tool_call_part_keys,
 )
 from dex_agents_model.performing import user_message
-from dex_agents_model.records import AgentInterrupt, AgentMessage, AgentState, shown_status
+from dex_agents_model.records import (
+    AgentInterrupt,
+    AgentMessage,
+    AgentState,
+    HistorySummary,
+    RunningModel,
+    RunningTools,
+    shown_status,
+)
+from dex_agents_model.rules.tools import may_be_claimed
 from dex_agents_model.runner import AgentFrameworkRunner
 
+from .known import Known
 from .schema import (
     AGENT_MESSAGE_PARTS,
     AGENT_MESSAGES,
@@ -76,6 +87,7 @@ class SessionWriter:
 
     context: dex.Context
     runner: AgentFrameworkRunner
+    known: Known
 
     def write(self, write: Write) -> None:
         """Stage one write.
@@ -87,6 +99,7 @@ class SessionWriter:
         match write:
             case SetState(state):
                 AGENT_STATE.set(context, state)
+                self.known.next_state = state
                 self._show_status()
             case SetUsage(usage):
                 AGENT_USAGE.set(context, usage)
@@ -109,9 +122,7 @@ class SessionWriter:
             case ClearTurn():
                 self._clear_turn()
             case SetSummary(summary):
-                for key in HISTORY_SUMMARY.get_all_instance_keys(context):
-                    HISTORY_SUMMARY.delete(context, key)
-                HISTORY_SUMMARY.set(context, message_key(summary.through_sequence), summary)
+                self._set_summary(summary)
             case DropMessages(sequences):
                 self._drop_messages(sequences)
             case TakeSteering():
@@ -152,9 +163,14 @@ class SessionWriter:
 
     def _put_tool_call(self, record: AgentToolCall) -> None:
         laid = lay_tool_call(record)
+        before = self.known.records.get(record.tool_call_id)
+        stale = set() if before is None else set(tool_call_part_keys(before))
+        for key in sorted(stale - set(laid.entry.part_keys())):
+            AGENT_TOOL_CALL_PARTS.delete(self.context, key)
         AGENT_TOOL_CALLS.set(self.context, record.tool_call_id, laid.entry)
         for key, part in laid.parts.items():
             AGENT_TOOL_CALL_PARTS.set(self.context, key, part)
+        self.known.records[record.tool_call_id] = record
 
     def _append(self, message: AgentMessage) -> None:
         laid = lay_message(message)
@@ -162,19 +178,29 @@ class SessionWriter:
         for key, part in laid.parts.items():
             AGENT_MESSAGE_PARTS.set(self.context, key, part)
 
+    def _set_summary(self, summary: HistorySummary) -> None:
+        state = self.known.state
+        before = 0 if state is None else state.history.summarised_through
+        if before:
+            HISTORY_SUMMARY.delete(self.context, message_key(before))
+        HISTORY_SUMMARY.set(self.context, message_key(summary.through_sequence), summary)
+
     def _drop_messages(self, sequences: tuple[int, ...]) -> None:
-        for key in map(message_key, sequences):
-            entry: Entry | None = AGENT_MESSAGES.get(self.context, key)
-            for part in entry.part_keys() if entry else ():
+        for sequence in sequences:
+            for part in self.known.summarised_entries[sequence].part_keys():
                 AGENT_MESSAGE_PARTS.delete(self.context, part)
-            AGENT_MESSAGES.delete(self.context, key)
+            AGENT_MESSAGES.delete(self.context, message_key(sequence))
 
     def _set_run_state(self, run_state: str) -> None:
+        """Store the parts that differ from what was read; most of a run state stays as it grows."""
+        before = lay_run_state(self.known.run_state or "")
         parts = lay_run_state(run_state)
         self._drop_run_state_parts(from_number=len(parts))
         for key, part in parts.items():
-            FRAMEWORK_RUN_STATE.set(self.context, key, part)
+            if before.get(key) != part:
+                FRAMEWORK_RUN_STATE.set(self.context, key, part)
         RUN_STATE_PART_COUNT.set(self.context, len(parts))
+        self.known.run_state_part_count = len(parts)
 
     def _drop_run_state_parts(self, *, from_number: int) -> None:
         for key in run_state_keys(RUN_STATE_PART_COUNT.get(self.context))[from_number:]:
@@ -183,18 +209,23 @@ class SessionWriter:
     def _clear_turn(self) -> None:
         self._drop_run_state_parts(from_number=0)
         RUN_STATE_PART_COUNT.set(self.context, 0)
-        for tool_call_id in AGENT_TOOL_CALLS.get_all_instance_keys(self.context):
-            for key in AGENT_TOOL_CALLS.get(self.context, tool_call_id).part_keys():
+        self.known.run_state_part_count = 0
+        state = self.known.state
+        if not isinstance(state, RunningModel | RunningTools):
+            return
+        for call in state.tool_call_ids:
+            record = self.known.records[call]
+            for key in tool_call_part_keys(record):
                 AGENT_TOOL_CALL_PARTS.delete(self.context, key)
-            AGENT_TOOL_CALLS.delete(self.context, tool_call_id)
-        for tool_call_id in TOOL_CALL_CLAIMS.get_all_instance_keys(self.context):
-            TOOL_CALL_CLAIMS.delete(self.context, tool_call_id)
-        for key in TAKEN_STEERING.get_all_instance_keys(self.context):
-            TAKEN_STEERING.delete(self.context, key)
+            AGENT_TOOL_CALLS.delete(self.context, call)
+            if may_be_claimed(record):
+                TOOL_CALL_CLAIMS.delete(self.context, call)
+        for number in range(state.steering_count):
+            TAKEN_STEERING.delete(self.context, steering_key(number))
 
     def _take_steering(self, write: TakeSteering) -> None:
         for number, taken in enumerate(write.taken, start=write.first):
-            TAKEN_STEERING.set(self.context, f"{number:06d}", taken)
+            TAKEN_STEERING.set(self.context, steering_key(number), taken)
         for channel_message_id in write.channel_message_ids:
             STEERING_MESSAGES.delete(self.context, channel_message_id)
 

@@ -16,8 +16,12 @@ from .views import StepView
 class StepPort(Protocol):
     """Everything that a Step may touch."""
 
-    def view(self, step: Step) -> StepView:
-        """What ``step`` loads: one snapshot, of the type that its Spec reads."""
+    def waiting_view(self, step: Step) -> StepView:
+        """What ``step`` loads before it waits: one snapshot, of the type of its Spec's ``wait_reads``."""
+        ...
+
+    async def view(self, step: Step) -> StepView:
+        """What ``step`` loads before it executes: one snapshot, of the type that its Spec ``reads``."""
         ...
 
     def occurrence(self, step: Step) -> Occurrence:
@@ -43,7 +47,7 @@ class StepPort(Protocol):
 
 def plan_wait(step: Step, port: StepPort) -> WaitDecision:
     """Decide what ``step`` waits for; at most one commit."""
-    decision = await_conditions(step, port.view(step), port.now())
+    decision = await_conditions(step, port.waiting_view(step), port.now())
     port.commit_wait(decision)
     return decision
 
@@ -55,7 +59,7 @@ async def run_step(step: Step, port: StepPort) -> StepDecision:
         ContractBroken: a runner's answer breaks its contract.
         StateCorrupt: storage or the table is broken.
     """
-    view = port.view(step)
+    view = await port.view(step)
     reaction = react(step, view, port.occurrence(step), port.now())
     if not isinstance(reaction, StepDecision):
         outcome = await port.perform(reaction)

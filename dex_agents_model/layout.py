@@ -1,28 +1,33 @@
 """How records lie in storage: one small entry each, and text that is too long for it in parts beside it.
 
-An engine moves whole entries in frames of limited size. An entry keeps the start of a text that lies
-apart, so that whoever only shows or names a record need not load its parts. Both ports store
-through this file, so both have the same keys.
+An engine moves whole entries in frames of limited size, so an entry is small whatever it holds, and
+its key is known from the session's state: whoever needs many can ask for as many at a time as fit.
+An entry keeps the start of a text that lies apart, so that whoever only shows or names a
+record need not load its parts. Both ports store through this file, so both have the same keys.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Final, TypedDict, cast
 
 from attrs import frozen
 
-from .calls import AgentToolCall, FinalCall, ToolCallStatus
+from .calls import AgentToolCall, FinalCall, Succeeded, ToolCallStatus
 from .errors import StateCorrupt
 from .records import AgentMessage
-from .text import shorten, size_bytes
+from .text import keep_bytes, shorten, size_bytes
 from .wire import JsonData, dump, load
 
-PART_BYTES: Final = 1024 * 1024
-INLINE_CALL_TEXT_BYTES: Final = 4 * 1024
-INLINE_MESSAGE_TEXT_BYTES: Final = 512 * 1024
-_PART_CHARACTERS: Final = PART_BYTES // 4
-_START_BYTES: Final = 4 * 1024 - 64  # with its marker it still fits a note of 4 KiB
+PART_BYTES: Final = 256 * 1024
+RUN_STATE_PART_BYTES: Final = 32 * 1024
+INLINE_CALL_TEXT_BYTES: Final = 2 * 1024
+INLINE_MESSAGE_TEXT_BYTES: Final = 16 * 1024
+"""The longest text that stands in an entry, as JSON; an entry has at most three of them."""
+
+_START_BYTES: Final = 1024
+_JSON_GROWS_BY: Final = 6  # a control character becomes six
 _MESSAGE_TEXTS: Final = ("framework_item", "text", "output")
 _CALL_TEXTS: Final = ("arguments", "output", "framework_content")
 _CALL: Final = cast("type[AgentToolCall]", AgentToolCall)
@@ -83,6 +88,11 @@ def message_key(sequence: int) -> str:
     return f"{sequence:012d}"
 
 
+def steering_key(number: int) -> str:
+    """The key of the steering message that the running turn took up as its ``number``-th, from 0."""
+    return f"{number:06d}"
+
+
 def lay_message(message: AgentMessage) -> Laid:
     """``message`` for storage."""
     return _lay(
@@ -121,6 +131,14 @@ def read_shortened_tool_call(entry: Entry) -> AgentToolCall:
     return load(entry.shortened(), _CALL)
 
 
+def tool_call_part_keys(record: AgentToolCall) -> tuple[str, ...]:
+    """The keys of the parts in which long texts of ``record`` lie."""
+    texts: dict[str, str | None] = {"arguments": record.arguments}
+    if isinstance(record, Succeeded):
+        texts |= {"output": record.output, "framework_content": record.framework_content}
+    return _part_keys(record.tool_call_id, texts, INLINE_CALL_TEXT_BYTES)
+
+
 def is_final(entry: Entry) -> bool:
     """Whether the stored tool call has its one result."""
     return entry.data.get("status") not in (
@@ -130,8 +148,8 @@ def is_final(entry: Entry) -> bool:
 
 
 def lay_run_state(run_state: str) -> Mapping[str, str]:
-    """``run_state`` in parts by key."""
-    parts = tuple(_split(run_state))
+    """``run_state`` in parts by key. As it grows at its end, the parts before stay as they were."""
+    parts = tuple(_split(run_state, RUN_STATE_PART_BYTES))
     return dict(zip(run_state_keys(len(parts)), parts, strict=True))
 
 
@@ -149,18 +167,39 @@ def _lay(data: dict[str, JsonData], owner: str, texts: tuple[str, ...], inline_b
     parts: dict[str, str] = {}
     for name in texts:
         text = data.get(name)
-        if not isinstance(text, str) or size_bytes(text) <= inline_bytes:
+        if not isinstance(text, str) or _fits(text, inline_bytes):
             continue
-        keyed = {f"{_prefix(name, owner)}{n:06d}": part for n, part in enumerate(_split(text))}
+        split = enumerate(_split(text, PART_BYTES))
+        keyed = {f"{_prefix(name, owner)}{n:06d}": part for n, part in split}
         parts |= keyed
         data[name] = {"parts": list[JsonData](keyed), "start": shorten(text, _START_BYTES)}
     return Laid(Entry(data), parts)
+
+
+def _part_keys(owner: str, texts: Mapping[str, str | None], inline_bytes: int) -> tuple[str, ...]:
+    return tuple(
+        f"{_prefix(name, owner)}{number:06d}"
+        for name, text in texts.items()
+        if text is not None and not _fits(text, inline_bytes)
+        for number, _ in enumerate(_split(text, PART_BYTES))
+    )
 
 
 def _prefix(name: str, owner: str) -> str:
     return f"{owner}.{name}."
 
 
-def _split(text: str) -> Iterator[str]:
-    for start in range(0, len(text), _PART_CHARACTERS):
-        yield text[start : start + _PART_CHARACTERS]
+def _fits(text: str, limit_bytes: int) -> bool:
+    """Whether ``text`` is no longer than that as JSON, which is what an engine stores and moves."""
+    size = size_bytes(text)
+    if size * _JSON_GROWS_BY <= limit_bytes:
+        return True
+    return size <= limit_bytes and size_bytes(json.dumps(text, ensure_ascii=False)) <= limit_bytes
+
+
+def _split(text: str, part_bytes: int) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        part = keep_bytes(text[start : start + part_bytes], part_bytes)
+        yield part
+        start += len(part)

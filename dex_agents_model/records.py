@@ -214,10 +214,8 @@ class HistoryRange:
     first_sequence: int = 1
     summarised_through: int = 0
 
-    def behind_summary(self, message_count: int) -> range | None:
-        """The sequences of the messages that no summary stands for; None while there is no summary."""
-        if self.summarised_through == 0:
-            return None
+    def behind_summary(self, message_count: int) -> range:
+        """The sequences of the messages that no summary stands for."""
         return range(max(self.first_sequence, self.summarised_through + 1), message_count + 1)
 
 
@@ -285,6 +283,8 @@ class _RunningTurn:
     """False once a summary could not be made: the turn does not ask for one again."""
     run_state_tokens: int | None = None
     """About how much of the model's input the runner's state takes; None means a third of its bytes."""
+    tool_call_ids: tuple[ToolCallId, ...] = ()
+    """Tool calls that this turn asked for, in model order: the keys of their records."""
 
     @property
     def active_turn_id(self) -> TurnId:
@@ -307,6 +307,14 @@ class RunningTools(_RunningTurn):
     """The tool calls of the latest model response run or wait for approval."""
 
     status: ClassVar = AgentStatus.RUNNING_TOOLS
+
+    earlier_tool_calls: int = 0
+    """How many of them earlier model responses asked for: those are final."""
+
+    @property
+    def latest_tool_call_ids(self) -> tuple[ToolCallId, ...]:
+        """Those that the latest model response asked for."""
+        return self.tool_call_ids[self.earlier_tool_calls :]
 
 
 AgentState: TypeAlias = WaitingForUserMessage | RunningModel | RunningTools

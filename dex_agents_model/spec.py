@@ -77,14 +77,15 @@ def row_name(step: type[Any], on: type[Any]) -> str:
 class Spec(Generic[_S, _V]):
     """All that is to be said of one Step.
 
-    ``wait`` is None for a Step that executes at once. Locks are held from hand-out through
-    retries. Once its turn is over a Step of a turn waits for nothing, does nothing and ends its
+    ``wait`` is None for a Step that executes at once; it decides on ``wait_reads``. Locks are held
+    from hand-out through retries. Once its turn is over a Step of a turn waits for nothing, does nothing and ends its
     branch; one that ``outlives_cancel`` goes on while the turn is merely cancelled.
     """
 
     step: type[Step]
     reads: type[StepView]
-    wait: Callable[[_S, _V, datetime], WaitDecision] | None
+    wait: Callable[[_S, Any, datetime], WaitDecision] | None
+    wait_reads: type[StepView]
     outlives_cancel: bool
     wait_locks: tuple[Lock, ...]
     execute_locks: tuple[Lock, ...]
@@ -106,6 +107,7 @@ def spec(
     limits: Limits,
     rows: tuple[Row[S, V], ...],
     wait: Callable[[S, V, datetime], WaitDecision] | None = None,
+    wait_reads: type[V] | None = None,
     wait_locks: tuple[Lock, ...] = (),
     execute_locks: tuple[Lock, ...] = (),
     outlives_cancel: bool = False,
@@ -114,6 +116,7 @@ def spec(
         step=cast("type[Step]", step),
         reads=cast("type[StepView]", reads),
         wait=wait,
+        wait_reads=cast("type[StepView]", wait_reads or reads),
         outlives_cancel=outlives_cancel,
         wait_locks=wait_locks,
         execute_locks=execute_locks,

@@ -207,7 +207,7 @@ SPECS: Final[tuple[Spec[Any, Any], ...]] = (
         on(AttemptsExhausted, give_up, EndBranch),
     )),
     spec(ResumeTurn, reads=ResumeView, limits=BOOKKEEPING,
-         wait=wait_for_results, execute_locks=(Lock.STATE,), rows=(
+         wait=wait_for_results, wait_reads=SessionView, execute_locks=(Lock.STATE,), rows=(
         on(ToolResultsArrived, resume_turn, RunModel, ResumeTurn),
     )),
     spec(RecordTurnFailure, reads=UnfinishedTurnView, limits=BOOKKEEPING,

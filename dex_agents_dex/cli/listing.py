@@ -18,7 +18,7 @@ from dex_agents_model.requests import AgentSnapshot
 
 from ..client import AgentSessionClient, EventsLost, FollowedEvent
 from ..errors import WorkerFailed
-from ..session_calls import ReadEvent
+from ..session_reads import ReadEvent
 from .connecting import (
     FoundSession,
     Place,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 from ..calls import AwaitingApproval, OpenCall, RequestedToolCall, Runnable
 from ..decision import (
@@ -19,7 +20,6 @@ from ..effects import DeferredToolCall, ToolCallsRequested
 from ..errors import ContractBroken
 from ..events import ToolCallDeferred, TurnEvent, UsageRecorded
 from ..ids import ToolCallId
-from ..policy import AgentSessionOptions
 from ..records import RunningModel, RunningTools
 from ..steps import ResumeTurn, RunModel
 from ..text import clean_text, is_storable, size_bytes
@@ -27,6 +27,10 @@ from ..views import TurnView
 from .approval import MAX_PENDING_APPROVALS, interrupts_for
 from .limits import end_after_a_call, running_model
 from .tools import first_step
+
+MAX_TURN_TOOL_CALLS: Final = 1000
+MAX_TURN_TOOL_CALL_ID_BYTES: Final = 48 * 1024
+"""The session's state names every call of the turn, and travels with each of its Steps."""
 
 
 def fan_out_tool_calls(
@@ -36,7 +40,7 @@ def fan_out_tool_calls(
     state = running_model(view)
     records = _opened(on, state, view)
     waiting = tuple(r for r in records if isinstance(r, AwaitingApproval))
-    refusal = _refusal(records, len(waiting), view.options)
+    refusal = _refusal(records, len(waiting), view)
     if refusal is not None:
         return end_after_a_call(step, view, on.usage, refusal)
     usage = view.usage + on.usage
@@ -48,6 +52,8 @@ def fan_out_tool_calls(
         state.history,
         state.may_compact,
         on.run_state_tokens,
+        tuple(record.tool_call_id for record in (*view.tool_calls, *records)),
+        earlier_tool_calls=len(view.tool_calls),
     )
     return StepDecision(
         commit=Commit(
@@ -67,20 +73,25 @@ def fan_out_tool_calls(
     )
 
 
-def _refusal(
-    records: tuple[OpenCall, ...], waiting: int, options: AgentSessionOptions
-) -> str | None:
+def _refusal(records: tuple[OpenCall, ...], waiting: int, view: TurnView) -> str | None:
     """Why a session cannot hold what the model asked for; None when it can."""
     size = sum(size_bytes(record.arguments) for record in records)
-    if size > options.max_response_argument_bytes:
+    if size > view.options.max_response_argument_bytes:
         return (
             f"the model's {len(records)} tool calls have {size} bytes of arguments;"
-            f" max_response_argument_bytes is {options.max_response_argument_bytes}"
+            f" max_response_argument_bytes is {view.options.max_response_argument_bytes}"
         )
     if waiting > MAX_PENDING_APPROVALS:
         return (
             f"{waiting} tool calls of one model response need approval;"
             f" at most {MAX_PENDING_APPROVALS} can wait at a time"
+        )
+    ids = [record.tool_call_id for record in (*view.tool_calls, *records)]
+    id_bytes = sum(map(size_bytes, ids))
+    if len(ids) > MAX_TURN_TOOL_CALLS or id_bytes > MAX_TURN_TOOL_CALL_ID_BYTES:
+        return (
+            f"the turn asked for {len(ids)} tool calls, whose IDs have {id_bytes} bytes;"
+            f" a turn may have {MAX_TURN_TOOL_CALLS} and {MAX_TURN_TOOL_CALL_ID_BYTES}"
         )
     return None
 

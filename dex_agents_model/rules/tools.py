@@ -133,9 +133,13 @@ def may_have_started(record: Runnable, view: SessionView, *, claimed: bool) -> b
     return claimed or not _is_fenced(record, view)
 
 
+def may_be_claimed(record: AgentToolCall) -> bool:
+    """Whether a delivery may have claimed the call: only one that must not start twice is claimed."""
+    return EFFECT_RULES[record.effect].attempts == 1
+
+
 def _is_fenced(record: Runnable, view: SessionView) -> bool:
-    single = EFFECT_RULES[record.effect].attempts == 1
-    return single and view.options.fence_single_attempt_tools
+    return may_be_claimed(record) and view.options.fence_single_attempt_tools
 
 
 def finish(

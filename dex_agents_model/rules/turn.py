@@ -169,7 +169,7 @@ def complete_turn(step: RunModel, view: TurnView, on: TurnCompleted, now: dateti
     )
 
 
-def wait_for_results(step: ResumeTurn, view: ResumeView, now: datetime) -> WaitDecision:
+def wait_for_results(step: ResumeTurn, view: SessionView, now: datetime) -> WaitDecision:
     """Wait for as many results as the Step was told."""
     return WaitDecision(wait=ForToolResults(step.expected_result_count))
 
@@ -193,6 +193,7 @@ def resume_turn(
         state.history,
         state.may_compact,
         state.run_state_tokens,
+        state.tool_call_ids,
     )
     commit = Commit(writes=(SetState(calling),))
     if steering:

@@ -31,7 +31,7 @@ from ..decision import (
     WithdrawQueued,
     Write,
 )
-from ..layout import Laid, lay_message, lay_run_state, lay_tool_call, message_key
+from ..layout import Laid, lay_message, lay_run_state, lay_tool_call, message_key, steering_key
 from ..performing import user_message
 from ..records import (
     AgentInterrupt,
@@ -128,7 +128,7 @@ def _put(write: Write, runner: AgentFrameworkRunner) -> dict[str, str]:
             return _message(user_message(runner, sequence=sequence, turn=turn, message=message))
         case TakeSteering(first=first, taken=taken):
             return {
-                f"{TAKEN_STEERING}{number:06d}": _text(dump(each, TakenSteering))
+                f"{TAKEN_STEERING}{steering_key(number)}": _text(dump(each, TakenSteering))
                 for number, each in enumerate(taken, start=first)
             }
         case RecordApproval(record):

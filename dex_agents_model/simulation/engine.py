@@ -239,7 +239,8 @@ class Engine:
 
     def _begun(self, world: World, execution: Execution, phase: Phase) -> Execution:
         """``execution`` with the snapshot that all attempts of this method will act on."""
-        reads = table.SPEC_OF[type(execution.step)].reads
+        spec = table.SPEC_OF[type(execution.step)]
+        reads = spec.wait_reads if phase is Phase.PLANNING else spec.reads
         call = getattr(execution.step, "call", None)
         snapshot = snapshot_for(reads, call, world.records, world.channels)
         return evolve(execution, phase=phase, snapshot=snapshot, began_ms=world.now_ms)

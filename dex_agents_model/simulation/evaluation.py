@@ -20,7 +20,6 @@ from ..requests import Reply, Request
 from ..runner import SummarizesHistory
 from ..spec import row_name
 from ..steps import Step
-from ..views import StepView
 from .channels import Condition, condition_of, message_of
 from .edits import Edit, edit_for
 from .port import NeedsClaim, NeedsEventLoop, SimulatedPort, driven, moment
@@ -111,7 +110,7 @@ class Evaluator:
         now_ms = _whole_seconds(began_ms)
         key = (step, snapshot, on, now_ms, number, granted)
         if key not in self._attempts:
-            view = self._view(step, snapshot)
+            view = self._read(table.SPEC_OF[type(step)].reads, snapshot)
             port = SimulatedPort(self.scenario, view, on, moment(now_ms), number, granted)
             end = self._end_of(step, snapshot, port)
             is_over = table.SPEC_OF[type(step)].is_over(step, view)
@@ -128,7 +127,12 @@ class Evaluator:
 
     def _plan(self, step: Step, snapshot: Records, now_ms: int) -> Decided | Failed:
         port = SimulatedPort(
-            self.scenario, self._view(step, snapshot), Entered(), moment(now_ms), 1, None
+            self.scenario,
+            self._read(table.SPEC_OF[type(step)].wait_reads, snapshot),
+            Entered(),
+            moment(now_ms),
+            1,
+            None,
         )
         try:
             decision = plan_wait(step, port)
@@ -175,9 +179,6 @@ class Evaluator:
             return evolve(decided, reply=decision.reply, cancels=frozenset(decision.cancel))
         except Exception as error:  # noqa: BLE001 - whatever a rule raises is a finding
             return _failed(error)
-
-    def _view(self, step: Step, snapshot: Records) -> StepView:
-        return self._read(table.SPEC_OF[type(step)].reads, snapshot)
 
     def _read(self, view: type[V], snapshot: Records) -> V:
         runner = self.scenario.runner

@@ -47,7 +47,10 @@ class SimulatedPort:
         self.ran: list[Effect] = []
         self.told: list[EventPayload] = []
 
-    def view(self, step: Step) -> StepView:
+    def waiting_view(self, step: Step) -> StepView:
+        return self._view
+
+    async def view(self, step: Step) -> StepView:
         return self._view
 
     def occurrence(self, step: Step) -> Occurrence:

@@ -199,8 +199,8 @@ def queued_in(records: Records) -> tuple[PendingUserMessage, ...]:
 
 def _messages_behind_summary(snapshot: Records) -> tuple[AgentMessage, ...]:
     messages, state = messages_in(snapshot), state_in(snapshot)
-    behind = None if state is None else state.history.behind_summary(state.message_count)
-    return messages if behind is None else tuple(m for m in messages if m.sequence in behind)
+    behind = () if state is None else state.history.behind_summary(state.message_count)
+    return tuple(m for m in messages if m.sequence in behind)
 
 
 def _only_call(snapshot: Records) -> AgentToolCall | None:

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import dex
 from attrs import field, frozen
 
-from dex_agents_dex.message_cache import MessageCache
+from dex_agents_dex.known import Known
 from dex_agents_dex.reading import SessionReader
 from dex_agents_dex.schema import (
+    AGENT_MESSAGE_PARTS,
+    AGENT_MESSAGES,
+    AGENT_TOOL_CALL_PARTS,
+    AGENT_TOOL_CALLS,
     DEFINITIONS,
+    FRAMEWORK_RUN_STATE,
+    HISTORY_SUMMARY,
     INTERRUPT_RESOLUTIONS,
     QUEUED_USER_MESSAGES,
     STEERING_MESSAGES,
+    TAKEN_STEERING,
+    TOOL_CALL_CLAIMS,
     TOOL_CALL_RESULTS,
 )
+from dex_agents_dex.step_reading import waiting_answers
 from dex_agents_model import (
     AgentInterrupt,
     AgentInterruptResolution,
@@ -33,9 +42,12 @@ from dex_agents_model import (
 )
 from dex_agents_model.decision import Publish, Write
 from dex_agents_model.effects import Occurrence
+from dex_agents_model.layout import read_message, read_run_state, read_tool_call
 from dex_agents_model.records import (
     ApprovalRecord,
+    HistoryRange,
     HistorySummary,
+    RunningModel,
     SteeringMessage,
     TakenSteering,
 )
@@ -44,15 +56,9 @@ from dex_agents_model.requests import (
     ListQueuedMessages,
     ResolveInterrupt,
 )
-from dex_agents_model.steps import RecordTurnFailure, ResumeTurn, RunModel
-from dex_agents_model.views import (
-    AnswerView,
-    ApprovalsView,
-    QueueView,
-    ResumeView,
-    TurnView,
-    UnfinishedTurnView,
-)
+from dex_agents_model.views import AnswerView, ApprovalsView, QueueView
+
+T = TypeVar("T")
 
 OPTIONS = AgentSessionOptions()
 MAPS: tuple[dex.AttributeMap[Any], ...] = tuple(
@@ -112,39 +118,77 @@ class Woken:
 
 
 def find(context: dex.Context) -> Found:
-    """Everything, through the views that the Steps and RPCs of a session read."""
-    reader, turn = SessionReader(context, OPTIONS, MessageCache()), TurnId.of(1)
-    running = reader.step_view(TurnView, RunModel(turn))
-    resuming = reader.step_view(ResumeView, ResumeTurn(turn, 1))
-    ending = reader.step_view(UnfinishedTurnView, RecordTurnFailure(turn))
-    asked = reader.rpc_view(AnswerView, ResolveInterrupt(InterruptId("turn-1.c"), approved=True))
+    """Everything, read from the maps as a whole."""
+    reader = SessionReader(context, OPTIONS)
+    session = reader.rpc_view(AnswerView, ResolveInterrupt(InterruptId("turn-1.c"), approved=True))
     queue = reader.rpc_view(QueueView, ListQueuedMessages())
     log = reader.rpc_view(ApprovalsView, ListApprovals())
-    assert isinstance(running, TurnView)
-    assert isinstance(resuming, ResumeView)
-    assert isinstance(ending, UnfinishedTurnView)
-    assert isinstance(asked, AnswerView)
+    assert isinstance(session, AnswerView)
     assert isinstance(queue, QueueView)
     assert isinstance(log, ApprovalsView)
+    steering = reader.pending_steering()
+    state, summaries = session.state, _all(HISTORY_SUMMARY, context)
+    covered = 0 if state is None else state.history.summarised_through
     sizes = {each.name: each.get_map_size(context) for each in MAPS}
     return Found(
-        state=running.state,
-        cancelled_turn=running.cancelled_turn,
-        usage=running.usage,
-        interrupts=asked.interrupts,
-        taken_request_ids=asked.taken_request_ids,
-        messages=running.messages,
-        summary=running.summary,
-        run_state=running.run_state,
-        tool_calls=running.tool_calls,
-        claimed=ending.claimed,
-        taken_steering=running.steering,
+        state=state,
+        cancelled_turn=session.cancelled_turn,
+        usage=reader.usage,
+        interrupts=session.interrupts,
+        taken_request_ids=session.taken_request_ids,
+        messages=tuple(each for each in _messages(context) if each.sequence > covered),
+        summary=summaries[-1] if summaries else None,
+        run_state=read_run_state(_by_key(FRAMEWORK_RUN_STATE, context)),
+        tool_calls=_tool_calls(context),
+        claimed=frozenset(map(ToolCallId, _by_key(TOOL_CALL_CLAIMS, context))),
+        taken_steering=_all(TAKEN_STEERING, context),
         approvals=log.approvals,
-        steering=tuple(pending.steering for pending in resuming.pending_steering),
+        steering=tuple(pending.steering for pending in steering),
         queued=tuple(pending.message for pending in queue.queued),
-        answers=ending.answers,
+        answers=waiting_answers(context),
         tool_results=TOOL_CALL_RESULTS.size(context),
         entries={name: size for name, size in sizes.items() if size},
-        steering_ids=tuple(pending.channel_message_id for pending in resuming.pending_steering),
+        steering_ids=tuple(pending.channel_message_id for pending in steering),
         queued_ids=tuple(pending.channel_message_id for pending in queue.queued),
     )
+
+
+def known_of(context: dex.Context) -> Known:
+    """What a Step knows that has read the session whole, in the middle of its turn."""
+    found = find(context)
+    state = RunningModel(
+        1,
+        len(found.messages),
+        0,
+        len(found.taken_steering),
+        HistoryRange(summarised_through=found.summary.through_sequence if found.summary else 0),
+        tool_call_ids=tuple(record.tool_call_id for record in found.tool_calls),
+    )
+    return Known(
+        state=state,
+        run_state=found.run_state,
+        records={record.tool_call_id: record for record in found.tool_calls},
+        summarised_entries={
+            int(key): entry for key, entry in _by_key(AGENT_MESSAGES, context).items()
+        },
+    )
+
+
+def _by_key(entries: dex.AttributeMap[T], context: dex.Context) -> dict[str, T]:
+    keys = entries.get_all_instance_keys(context)
+    return {key: entries.get(context, key) for key in keys}
+
+
+def _all(entries: dex.AttributeMap[T], context: dex.Context) -> tuple[T, ...]:
+    return tuple(_by_key(entries, context).values())
+
+
+def _messages(context: dex.Context) -> tuple[AgentMessage, ...]:
+    parts = _by_key(AGENT_MESSAGE_PARTS, context)
+    return tuple(read_message(entry, parts) for entry in _all(AGENT_MESSAGES, context))
+
+
+def _tool_calls(context: dex.Context) -> tuple[AgentToolCall, ...]:
+    parts = _by_key(AGENT_TOOL_CALL_PARTS, context)
+    records = (read_tool_call(entry, parts) for entry in _all(AGENT_TOOL_CALLS, context))
+    return tuple(sorted(records, key=lambda record: record.deferral_order))

@@ -13,6 +13,7 @@ import dex
 
 from dex_agents_dex.codec import codec_registry
 from dex_agents_dex.engine_clock import EngineClock
+from dex_agents_dex.entry_texts import ReadEntries, StoredTexts
 from dex_agents_dex.port import DexStepPort, SessionBinding, dex_wait
 from dex_agents_dex.schema import (
     DEFINITIONS,
@@ -30,7 +31,7 @@ from dex_agents_model.requests import (
 from dex_agents_model.steps import Step
 from dex_agents_model.waits import Wait
 
-from .found import EVERYTHING, OPTIONS, Change, Changes, Found, Woken, find
+from .found import EVERYTHING, OPTIONS, Change, Changes, Found, Woken, find, known_of
 from .scripted_runner import ScriptedRunner
 
 
@@ -71,7 +72,7 @@ class _Stage(_ProbeStep):
 
 
 def _stage(context: dex.Context, changes: tuple[Change, ...]) -> None:
-    writer = SessionWriter(context, ScriptedRunner(Path()))
+    writer = SessionWriter(context, ScriptedRunner(Path()), known_of(context))
     for change in changes:
         if isinstance(change, Publish):
             writer.publish(change)
@@ -105,7 +106,7 @@ class _Wait(_ProbeStep):
             options=OPTIONS,
             events=dex.Stream("AgentEvents", AgentEvent, 1024 * 1024),
             clock=EngineClock(),
-            claims=_NoClaims(),
+            own_session=_NotAsked(),
         )
 
     async def wait_for(self, context: dex.AsyncContext, number: int) -> dex.Wait:  # type: ignore[override]  # the base class is typed for synchronous handlers
@@ -126,9 +127,14 @@ class _Wait(_ProbeStep):
         return dex.dead_end()
 
 
-class _NoClaims:
+class _NotAsked:
     async def claim(self, session: SessionId, request: ClaimToolCall) -> bool:
         raise AssertionError(f"nothing runs here, and yet {session} is asked for {request}")
+
+    async def read_entries(
+        self, session: SessionId, entries: dex.AttributeMap[Any], request: ReadEntries
+    ) -> StoredTexts:
+        raise AssertionError(f"all is loaded here, and yet {session} is asked for {request}")
 
 
 class _Probe(dex.Flow[int]):

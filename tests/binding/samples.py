@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from attrs import evolve
+
 from dex_agents_model import (
     AgentInterrupt,
     AgentInterruptResolution,
@@ -92,6 +94,7 @@ RECORDS: tuple[AgentToolCall, ...] = (
     OutcomeUnknown(requested(), "it was cut off"),
 )
 OPEN, DONE = Runnable(requested(arguments=LONG)), Succeeded(requested(arguments=LONG), LONG)
+FENCED = Runnable(evolve(requested(OTHER_CALL, order=1), effect=ToolEffect.NON_IDEMPOTENT_WRITE))
 SECOND = Succeeded(requested(OTHER_CALL, order=1), "out")
 TEXTS = (message(1, "short"), message(2, LONG))
 SUMMARY, NEWER = HistorySummary(1, "so far", USAGE), HistorySummary(10, "since then", USAGE)

@@ -36,9 +36,9 @@ from .laboratory import Laboratory
 from .samples import (
     ANSWERED,
     ASKED,
-    CALL,
     DECIDED,
     DONE,
+    FENCED,
     HELLO,
     LONG,
     NEWER,
@@ -114,7 +114,7 @@ STAGED: dict[str, Staged] = {
     "long call": staged(
         (PutToolCall(OPEN),),
         (PutToolCall(DONE),),
-        found=Found(tool_calls=(DONE,), entries={"AgentToolCalls": 1, "AgentToolCallParts": 4}),
+        found=Found(tool_calls=(DONE,), entries={"AgentToolCalls": 1, "AgentToolCallParts": 6}),
     ),
     "run state": staged(
         (SetRunState("so far"),),
@@ -122,17 +122,22 @@ STAGED: dict[str, Staged] = {
     ),
     "long run state": staged(
         (SetRunState(LONG),),
-        found=Found(run_state=LONG, entries={"FrameworkRunState": 2}),
+        found=Found(run_state=LONG, entries={"FrameworkRunState": 19}),
     ),
     "shorter run state": staged(
         (SetRunState(LONG),),
         (SetRunState("so far"),),
         found=Found(run_state="so far", entries={"FrameworkRunState": 1}),
     ),
+    "grown run state": staged(
+        (SetRunState(LONG),),
+        (SetRunState(LONG + "more"),),
+        found=Found(run_state=LONG + "more", entries={"FrameworkRunState": 19}),
+    ),
     "messages": staged(
         (AppendMessages(TEXTS[:1]),),
         (AppendMessages(TEXTS[1:]),),
-        found=Found(messages=TEXTS, entries={"AgentMessages": 2, "AgentMessageParts": 4}),
+        found=Found(messages=TEXTS, entries={"AgentMessages": 2, "AgentMessageParts": 6}),
     ),
     "user message": staged(
         (AppendUserMessage(1, TURN, HELLO),),
@@ -150,7 +155,7 @@ STAGED: dict[str, Staged] = {
             state=SUMMARISED,
             messages=TEXTS[1:],
             summary=SUMMARY,
-            entries={"AgentMessages": 2, "AgentMessageParts": 4, **ONE_SUMMARY},
+            entries={"AgentMessages": 2, "AgentMessageParts": 6, **ONE_SUMMARY},
         ),
     ),
     "dropped messages": staged(
@@ -160,7 +165,7 @@ STAGED: dict[str, Staged] = {
     ),
     "cleared turn": staged(
         (AppendUserMessage(1, TURN, HELLO), SetRunState(LONG), TakeSteering((), 0, TAKEN)),
-        (PutToolCall(OPEN), PutToolCall(SECOND), ClaimCall(CALL, "a claimant")),
+        (PutToolCall(OPEN), PutToolCall(FENCED), ClaimCall(OTHER_CALL, "a claimant")),
         (PutToolCall(DONE),),
         (ClearTurn(),),
         found=Found(messages=(SAID,), entries={"AgentMessages": 1}),

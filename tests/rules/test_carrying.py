@@ -43,6 +43,7 @@ from dex_agents_model.events import (
     TurnStarted,
     UsageRecorded,
 )
+from dex_agents_model.ids import ToolCallId
 from dex_agents_model.policy import AgentSessionOptions, CompactionPolicy, ToolPolicy
 from dex_agents_model.records import (
     AgentMessage,
@@ -85,8 +86,9 @@ from .samples import NEXT_TURN, SUM, TURN, USED, call, ended_calls, view
 HISTORY: Final = HistoryRange(first_sequence=5, summarised_through=6)
 READ: Final = call("a", ToolEffect.READ, model_call=2)
 CALLING: Final = RunningModel(2, 9, 1, 3, HISTORY, may_compact=False, run_state_tokens=6)
-USING_TOOLS: Final = RunningTools(2, 9, 2, 3, HISTORY, may_compact=False, run_state_tokens=7)
-RESUMED: Final = RunningModel(2, 9, 2, 3, HISTORY, may_compact=False, run_state_tokens=7)
+CALLS: Final = (ToolCallId("a"),)
+USING_TOOLS: Final = RunningTools(2, 9, 2, 3, HISTORY, False, 7, CALLS)
+RESUMED: Final = RunningModel(2, 9, 2, 3, HISTORY, False, 7, CALLS)
 SPOKE: Final = AgentUserMessage("hello", "message-9")
 DRAWN: Final = FrameworkMessage(MessageRole.ASSISTANT, "<image>", estimated_tokens=5)
 ROOMY: Final = AgentSessionOptions(compaction=CompactionPolicy(context_window_tokens=9000))

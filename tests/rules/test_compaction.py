@@ -381,7 +381,7 @@ def test_compaction_policy__refuses_what_cannot_be_kept(limits: dict[str, Any]) 
 @pytest.mark.parametrize(
     ("history", "behind"),
     [
-        (HistoryRange(), None),
+        (HistoryRange(), range(1, 8)),
         (HistoryRange(1, 4), range(5, 8)),
         (HistoryRange(5, 4), range(5, 8)),
         (HistoryRange(7, 6), range(7, 8)),
@@ -389,6 +389,6 @@ def test_compaction_policy__refuses_what_cannot_be_kept(limits: dict[str, Any]) 
     ],
 )
 def test_behind_summary__names_the_messages_that_no_summary_stands_for(
-    history: HistoryRange, behind: range | None
+    history: HistoryRange, behind: range
 ) -> None:
     assert history.behind_summary(7) == behind

@@ -84,6 +84,11 @@ def requests(*calls: RequestedToolCall) -> ToolCallsRequested:
     return ToolCallsRequested("state", tuple(map(deferred, calls)), USED)
 
 
+def using(ids: str) -> RunningTools:
+    """The turn's state behind its first model call, which asked for these tools."""
+    return RunningTools(2, 3, 1, tool_call_ids=tuple(map(ToolCallId, ids)))
+
+
 def announced(requested: RequestedToolCall) -> ToolCallDeferred:
     return ToolCallDeferred(
         requested.tool_call_id, requested.tool_name, requested.effect, requested.requires_approval
@@ -106,7 +111,7 @@ FAN_OUTS = (
         StepDecision(
             commit=Commit(
                 writes=(
-                    SetState(RunningTools(2, 3, 1)),
+                    SetState(using("abcd")),
                     SetUsage(SUM),
                     SetRunState("state"),
                     PutToolCall(Runnable(READ)),
@@ -138,7 +143,13 @@ FAN_OUTS = (
         StepDecision(
             commit=Commit(
                 writes=(
-                    SetState(RunningTools(2, 3, 5)),
+                    SetState(
+                        RunningTools(
+                            *(2, 3, 5),
+                            tool_call_ids=(*(r.tool_call_id for r in ENDED), ToolCallId("e")),
+                            earlier_tool_calls=2,
+                        )
+                    ),
                     SetUsage(SUM),
                     SetRunState("state"),
                     PutToolCall(Runnable(call("e", order=2, model_call=5))),
@@ -156,7 +167,7 @@ FAN_OUTS = (
         StepDecision(
             commit=Commit(
                 writes=(
-                    SetState(RunningTools(2, 3, 3, 3)),
+                    SetState(RunningTools(2, 3, 3, 3, tool_call_ids=(ToolCallId("a"),))),
                     SetUsage(SUM),
                     SetRunState("state"),
                     PutToolCall(Runnable(call("a", model_call=3))),
@@ -176,7 +187,7 @@ FAN_OUTS = (
         StepDecision(
             commit=Commit(
                 writes=(
-                    SetState(RunningTools(2, 3, 1)),
+                    SetState(using("\ufffd")),
                     SetUsage(SUM),
                     SetRunState("state"),
                     PutToolCall(
@@ -205,7 +216,7 @@ FAN_OUT_AT_LENGTH = Reacts(
     StepDecision(
         commit=Commit(
             writes=(
-                SetState(RunningTools(2, 3, 1)),
+                SetState(using("d")),
                 SetUsage(SUM),
                 SetRunState("state"),
                 PutToolCall(AwaitingApproval(ASKED_AT_LENGTH)),
@@ -237,7 +248,7 @@ FAN_OUTS_WITHIN_BOUNDS = (
         StepDecision(
             commit=Commit(
                 writes=(
-                    SetState(RunningTools(2, 3, 1)),
+                    SetState(using("a")),
                     SetUsage(SUM),
                     SetRunState("state"),
                     PutToolCall(Runnable(call("a", arguments=SIX_BYTES))),
@@ -264,6 +275,26 @@ FAN_OUTS_WITHIN_BOUNDS = (
         requests(*(call(f"c{n}", order=n, requires_approval=True) for n in range(101))),
         over_a_limit(
             "101 tool calls of one model response need approval; at most 100 can wait at a time",
+            COUNTED,
+        ),
+    ),
+    Reacts(
+        "fan_out_tool_calls__fails_a_turn_that_asked_for_more_calls_than_its_state_can_name",
+        RUN,
+        view(TurnView, tool_calls=ENDED),
+        requests(*(call(f"c{n}", order=n) for n in range(999))),
+        over_a_limit(
+            "the turn asked for 1001 tool calls, whose IDs have 3888 bytes; a turn may have 1000 and 49152",
+            COUNTED,
+        ),
+    ),
+    Reacts(
+        "fan_out_tool_calls__fails_a_turn_whose_ids_are_over_the_limit_together",
+        RUN,
+        view(TurnView),
+        requests(*(call(f"{n:256}", order=n) for n in range(193))),
+        over_a_limit(
+            "the turn asked for 193 tool calls, whose IDs have 49408 bytes; a turn may have 1000 and 49152",
             COUNTED,
         ),
     ),

@@ -43,7 +43,11 @@ class ScriptedPort:
     log: list[object] = Factory(list)
     asked_about: list[Step] = Factory(list)
 
-    def view(self, step: Step) -> StepView:
+    def waiting_view(self, step: Step) -> StepView:
+        self.asked_about.append(step)
+        return self.given
+
+    async def view(self, step: Step) -> StepView:
         self.asked_about.append(step)
         return self.given
 

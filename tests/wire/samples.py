@@ -116,6 +116,14 @@ def _states() -> Iterator[Sample]:
         ("after_a_failure", WaitingForUserMessage(2, 4, TurnFailed("lost"))),
         ("after_a_cancel", WaitingForUserMessage(2, 4, TurnCancelled(), HistoryRange(2, 3))),
         ("running_model", RunningModel(2, 3, 1, 2, HistoryRange(1, 2), may_compact=False)),
+        (
+            "running_model_later",
+            RunningModel(2, 3, 1, tool_call_ids=(CALL,)),
+        ),
+        (
+            "running_tools_later",
+            RunningTools(2, 3, 2, tool_call_ids=(CALL, ToolCallId("call-2")), earlier_tool_calls=1),
+        ),
         ("running_tools", RunningTools(2, 3, 1, 2, HistoryRange(1, 2), may_compact=False)),
     ):
         yield Sample(f"state_{name}", records.AgentState, state)

@@ -27,6 +27,7 @@ from dex_agents_model.layout import (
     INLINE_CALL_TEXT_BYTES,
     INLINE_MESSAGE_TEXT_BYTES,
     PART_BYTES,
+    RUN_STATE_PART_BYTES,
     Entry,
     Laid,
     is_final,
@@ -39,6 +40,7 @@ from dex_agents_model.layout import (
     read_shortened_tool_call,
     read_tool_call,
     run_state_keys,
+    tool_call_part_keys,
 )
 from dex_agents_model.notes import build_turn_failure_note
 from dex_agents_model.records import AgentMessage
@@ -49,7 +51,7 @@ from .strategies import values
 
 GOLDEN = Path(__file__).parent / "golden"
 LONG = evolve(REQUESTED, arguments="\U0001f600" * 2000)
-LONG_START = "\U0001f600" * 1008 + "... [8000 bytes in full]"
+LONG_START = "\U0001f600" * 256 + "... [8000 bytes in full]"
 FINAL: tuple[FinalCall, ...] = (
     Succeeded(LONG, "found"),
     Rejected(LONG, "no"),
@@ -98,35 +100,45 @@ def test_lay_tool_call__is_undone_by_read_tool_call(
     laid = lay_tool_call(record)
 
     assert read_tool_call(stored(laid.entry), laid.parts) == record
+    assert tool_call_part_keys(record) == tuple(laid.parts)
     assert (set(laid.entry.part_keys()), of_size(laid)) == (set(laid.parts), True)
 
 
-@given(st.text(st.characters(codec="utf-8")) | long_texts(PART_BYTES // 4 - 4))
+@given(st.text(st.characters(codec="utf-8")) | long_texts(RUN_STATE_PART_BYTES))
 def test_lay_run_state__is_undone_by_read_run_state(run_state: str) -> None:
     parts = lay_run_state(run_state)
 
     assert read_run_state(parts) == (run_state or None)
     assert tuple(parts) == run_state_keys(len(parts))
-    assert all(0 < size_bytes(part) <= PART_BYTES for part in parts.values())
+    assert all(0 < size_bytes(part) <= RUN_STATE_PART_BYTES for part in parts.values())
 
 
-@pytest.mark.parametrize(
-    ("sign", "parts"),
-    [("x", 4), ("\u00e9", 2), ("\U0001f600", 1)],
-    ids=["1 byte", "2 bytes", "4 bytes"],
-)
-def test_lay_message__cuts_between_characters(sign: str, parts: int) -> None:
-    message = evolve(MESSAGE, framework_item=sign * (PART_BYTES // size_bytes(sign)))
+@given(long_texts(RUN_STATE_PART_BYTES), st.text(st.characters(codec="utf-8"), min_size=1))
+def test_lay_run_state__keeps_its_parts_but_the_last_as_it_grows(run_state: str, more: str) -> None:
+    *kept, _ = lay_run_state(run_state).items()
+
+    assert set(kept) <= set(lay_run_state(run_state + more).items())
+
+
+@pytest.mark.parametrize("sign", ["x", "\u00e9", "\u20ac", "\U0001f600"])
+def test_lay_message__cuts_between_characters(sign: str) -> None:
+    size = size_bytes(sign)
+    fit = (PART_BYTES - 1) // size
+    message = evolve(MESSAGE, framework_item="." + sign * (fit + 1))
 
     laid = lay_message(message)
 
-    assert list(laid.parts) == [f"000000000003.framework_item.{n:06d}" for n in range(parts)]
+    assert {key: size_bytes(part) for key, part in laid.parts.items()} == {
+        "000000000003.framework_item.000000": 1 + fit * size,
+        "000000000003.framework_item.000001": size,
+    }
     assert read_message(laid.entry, laid.parts) == message
 
 
 @pytest.mark.parametrize("name", ["framework_item", "text"])
 def test_lay_message__leaves_a_text_up_to_the_limit_in_its_entry(name: str) -> None:
-    short: dict[str, Any] = {name: "\u00e9" * (INLINE_MESSAGE_TEXT_BYTES // 2)}
+    # As JSON a text has quotation marks around it, and a backslash before each of its own.
+    short: dict[str, Any] = {name: "\u00e9" * (INLINE_MESSAGE_TEXT_BYTES // 4) + '"' * 4095}
     long: dict[str, Any] = {name: short[name] + "x"}
 
     assert lay_message(evolve(MESSAGE, **short)).parts == {}
@@ -136,8 +148,8 @@ def test_lay_message__leaves_a_text_up_to_the_limit_in_its_entry(name: str) -> N
 
 
 def test_lay_tool_call__leaves_a_text_up_to_the_limit_in_its_entry() -> None:
-    short = evolve(REQUESTED, arguments="x" * INLINE_CALL_TEXT_BYTES)
-    long = evolve(REQUESTED, arguments="x" * (INLINE_CALL_TEXT_BYTES + 1))
+    short = evolve(REQUESTED, arguments="x" * (INLINE_CALL_TEXT_BYTES - 2))
+    long = evolve(REQUESTED, arguments="x" * (INLINE_CALL_TEXT_BYTES - 1))
 
     assert lay_tool_call(Runnable(short)).parts == {}
     assert list(lay_tool_call(Runnable(long)).parts) == ["call-1.arguments.000000"]
@@ -191,7 +203,7 @@ def test_read_message__calls_a_missing_part_corrupt() -> None:
         (
             Succeeded(LONG, "x" * 5000),
             Succeeded(
-                evolve(LONG, arguments=LONG_START), "x" * 4032 + "... [5000 bytes in full]"
+                evolve(LONG, arguments=LONG_START), "x" * 1024 + "... [5000 bytes in full]"
             ),
         ),
         (Failed(REQUESTED, "broken"), Failed(REQUESTED, "broken")),
@@ -210,7 +222,7 @@ def test_read_shortened_tool_call__lets_a_note_tell_the_size_in_full() -> None:
 
     assert build_turn_failure_note((shortened,)) == (
         "[Dex] The previous turn failed after these tool calls ran:\n"
-        f'- refund {{"order": 7}} -> succeeded: {"x" * 4032}... [5000 bytes in full]\n'
+        f'- refund {{"order": 7}} -> succeeded: {"x" * 1024}... [5000 bytes in full]\n'
         "Do not repeat these tool calls unless the user asks again."
     )
 

@@ -1,0 +1,124 @@
+"""Entries of a session's maps by exact keys, as many at a time as an answer of Dex may hold.
+
+A Step that needs more than Dex loads for it asks its own session for the rest, and so does a
+client. What is asked for so never changes while it is needed: stored messages, tool calls that are
+final, the run state that waits for the one Step that replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+import dex
+from attrs import frozen
+
+from dex_agents_model.errors import StateCorrupt
+from dex_agents_model.records import HistorySummary, TakenSteering
+
+from .codec import EntryCodec, RecordCodec
+from .entry_texts import ReadEntries, StoredTexts
+from .schema import (
+    AGENT_MESSAGE_PARTS,
+    AGENT_MESSAGES,
+    AGENT_TOOL_CALL_PARTS,
+    AGENT_TOOL_CALLS,
+    FRAMEWORK_RUN_STATE,
+    HISTORY_SUMMARY,
+    TAKEN_STEERING,
+    TOOL_CALL_CLAIMS,
+)
+
+V = TypeVar("V")
+
+
+@frozen
+class _Readable:
+    """A map that can be read by pages. ``at_once`` of its entries stay within 2 MiB, whatever they hold."""
+
+    entries: dex.AttributeMap[Any]
+    at_once: int
+    codec: dex.Codec[Any] | None = None
+    """None for a map of text."""
+
+    def text(self, value: Any) -> str:
+        return cast("str", value if self.codec is None else self.codec.encode(value).data)
+
+    def value(self, text: str) -> Any:
+        if self.codec is None:
+            return text
+        return self.codec.decode(dex.Value(dex.WireKind.JSON, text))
+
+
+_READABLE: Final[Mapping[str, _Readable]] = MappingProxyType(
+    {
+        each.entries.name: each
+        for each in (
+            _Readable(AGENT_MESSAGES, 40, EntryCodec()),
+            _Readable(AGENT_MESSAGE_PARTS, 8),
+            _Readable(AGENT_TOOL_CALLS, 96, EntryCodec()),
+            _Readable(AGENT_TOOL_CALL_PARTS, 8),
+            _Readable(TOOL_CALL_CLAIMS, 256),
+            _Readable(FRAMEWORK_RUN_STATE, 64),
+            _Readable(TAKEN_STEERING, 2, RecordCodec(TakenSteering)),
+            _Readable(HISTORY_SUMMARY, 1, RecordCodec(HistorySummary)),
+        )
+    }
+)
+
+
+Ask: TypeAlias = Callable[["dex.AttributeMap[Any]", ReadEntries], Awaitable[StoredTexts]]
+"""How a session is asked for entries of a map."""
+
+
+def texts_of(context: dex.Context, request: ReadEntries) -> StoredTexts:
+    """The answer to ``request``; Dex has loaded the entries that it names."""
+    readable = _READABLE[request.map_name]
+    values = (readable.entries.get(context, key) for key in request.keys)
+    return StoredTexts(tuple(None if value is None else readable.text(value) for value in values))
+
+
+@frozen
+class Entries:
+    """Reads entries: those that Dex loaded for an invocation, when there is one, else by asking."""
+
+    ask: Ask
+    context: dex.Context | None = None
+
+    async def stored(self, entries: dex.AttributeMap[V], keys: Iterable[str]) -> dict[str, V]:
+        """The entries under ``keys`` that are stored."""
+        found: dict[str, V] = {}
+        missing: list[str] = []
+        for key in keys:
+            if self.context is None:
+                missing.append(key)
+                continue
+            try:
+                value: V | None = entries.get(self.context, key)
+            except dex.AttributeMapNotLoadedError:
+                missing.append(key)
+            else:
+                if value is not None:
+                    found[key] = value
+        readable = _READABLE[entries.name]
+        for start in range(0, len(missing), readable.at_once):
+            page = tuple(missing[start : start + readable.at_once])
+            told = await self.ask(entries, ReadEntries(entries.name, page))
+            for key, text in zip(page, told.texts, strict=True):
+                if text is not None:
+                    found[key] = cast("V", readable.value(text))
+        return found
+
+    async def all(self, entries: dex.AttributeMap[V], keys: Iterable[str]) -> dict[str, V]:
+        """The entries under ``keys``, in this order.
+
+        Raises:
+            StateCorrupt: one is not stored.
+        """
+        wanted = tuple(keys)
+        found = await self.stored(entries, wanted)
+        lost = [key for key in wanted if key not in found]
+        if lost:
+            raise StateCorrupt(f"{entries.name} lacks the entries {lost}")
+        return {key: found[key] for key in wanted}

@@ -1,0 +1,66 @@
+"""Which stored entries a client reads for what it was asked; which of them are shown, the model says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from dex_agents_model.ids import ToolCallId
+from dex_agents_model.layout import message_key, read_message
+from dex_agents_model.records import AgentMessage, AgentState, RunningModel, RunningTools
+from dex_agents_model.requests import MAX_PAGE_MESSAGES, MAX_READ_BYTES, ListAgentMessages
+from dex_agents_model.text import size_bytes
+
+from .entries import Entries
+from .schema import AGENT_MESSAGE_PARTS, AGENT_MESSAGES
+
+_AT_ONCE: Final = 48
+_MOST_CALLS: Final = 96
+
+
+def calls_to_show(state: AgentState | None) -> tuple[ToolCallId, ...]:
+    """The newest tool calls of the running turn, as many as one answer holds."""
+    if not isinstance(state, RunningModel | RunningTools):
+        return ()
+    return state.tool_call_ids[-_MOST_CALLS:]
+
+
+async def newest_messages(entries: Entries, state: AgentState | None) -> tuple[AgentMessage, ...]:
+    """At least as many of the newest messages as a snapshot shows and one more, if there are so many."""
+    newest_first = await _read(entries, list(reversed(_stored(state))), MAX_PAGE_MESSAGES)
+    return tuple(reversed(newest_first))
+
+
+async def messages_behind(
+    entries: Entries, state: AgentState | None, request: ListAgentMessages
+) -> tuple[AgentMessage, ...]:
+    """At least as many messages as the page that is asked for holds and one more, if there are so many."""
+    behind = [each for each in _stored(state) if each > request.after_sequence]
+    return tuple(await _read(entries, behind, request.limit))
+
+
+def _stored(state: AgentState | None) -> Sequence[int]:
+    return () if state is None else range(state.history.first_sequence, state.message_count + 1)
+
+
+async def _read(entries: Entries, sequences: Sequence[int], limit: int) -> list[AgentMessage]:
+    """The first of ``sequences``, until there are more of them than an answer may hold."""
+    found: list[AgentMessage] = []
+    for start in range(0, len(sequences), _AT_ONCE):
+        found += await _read_kept(entries, sequences[start : start + _AT_ONCE])
+        if len(found) > limit or _bytes(found) > MAX_READ_BYTES:
+            break
+    return found
+
+
+async def _read_kept(entries: Entries, sequences: Sequence[int]) -> list[AgentMessage]:
+    """Those of ``sequences`` that are still stored: retention may drop the oldest at any time."""
+    heads = await entries.stored(AGENT_MESSAGES, map(message_key, sequences))
+    keys = [key for head in heads.values() for key in head.part_keys()]
+    parts = await entries.stored(AGENT_MESSAGE_PARTS, keys)
+    whole = (head for head in heads.values() if parts.keys() >= set(head.part_keys()))
+    return [read_message(head, parts) for head in whole]
+
+
+def _bytes(messages: Iterable[AgentMessage]) -> int:
+    return sum(size_bytes(m.framework_item) + size_bytes(m.text or "") for m in messages)

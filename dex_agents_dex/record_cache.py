@@ -1,0 +1,85 @@
+"""Records that this Worker has decoded before. Only such as never change are kept, so no entry is ever wrong."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from dex_agents_model.calls import AgentToolCall, FinalCall, Succeeded
+from dex_agents_model.ids import ToolCallId, TurnId
+from dex_agents_model.records import AgentMessage
+from dex_agents_model.text import size_bytes
+
+DEFAULT_CAPACITY_BYTES: Final = 64 * 1024 * 1024
+_OVERHEAD_BYTES: Final = 512
+
+_Kept: TypeAlias = AgentMessage | FinalCall
+
+
+@frozen
+class MessageKey:
+    """A stored message of one run of a session."""
+
+    run_id: str
+    sequence: int
+
+
+@frozen
+class CallKey:
+    """A tool call of one run of a session; its record is kept once it is final."""
+
+    run_id: str
+    turn: TurnId
+    call: ToolCallId
+
+
+class RecordCache:
+    """The records used last, of all sessions together, up to ``capacity_bytes`` of their text."""
+
+    def __init__(self, capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
+        self._capacity_bytes = capacity_bytes
+        self._size_bytes = 0
+        self._records: OrderedDict[MessageKey | CallKey, _Kept] = OrderedDict()
+
+    def __contains__(self, key: MessageKey | CallKey) -> bool:
+        return key in self._records
+
+    def message(self, key: MessageKey) -> AgentMessage | None:
+        """The message, when it is here."""
+        found = self._use(key)
+        return found if isinstance(found, AgentMessage) else None
+
+    def final_call(self, key: CallKey) -> FinalCall | None:
+        """The call's final record, when it is here."""
+        found = self._use(key)
+        return found if isinstance(found, FinalCall) else None
+
+    def keep(self, key: MessageKey | CallKey, record: AgentMessage | AgentToolCall) -> None:
+        """Keep a record that was read from storage, unless it may still change."""
+        if key in self._records or not isinstance(record, _Kept):
+            return
+        self._records[key] = record
+        self._size_bytes += _size_bytes(record)
+        while self._size_bytes > self._capacity_bytes:
+            _, dropped = self._records.popitem(last=False)
+            self._size_bytes -= _size_bytes(dropped)
+
+    def _use(self, key: MessageKey | CallKey) -> _Kept | None:
+        found = self._records.get(key)
+        if found is not None:
+            self._records.move_to_end(key)
+        return found
+
+
+def _size_bytes(record: _Kept) -> int:
+    texts: tuple[str | None, ...]
+    match record:
+        case AgentMessage(framework_item=item, text=text):
+            texts = (item, text)
+        case Succeeded(output=output, framework_content=content):
+            texts = (record.arguments, output, content)
+        case _:
+            texts = (record.arguments,)
+    return sum(size_bytes(text) for text in texts if text) + _OVERHEAD_BYTES

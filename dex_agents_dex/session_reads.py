@@ -1,0 +1,190 @@
+"""How a session is read from outside, and how it is asked at all. Nothing here changes one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import dex
+from attrs import evolve, frozen
+
+from dex_agents_model.events import AgentEvent
+from dex_agents_model.ids import SessionId, ToolCallId, TurnId
+from dex_agents_model.requests import (
+    MAX_PAGE_MESSAGES,
+    AgentMessagesPage,
+    AgentSnapshot,
+    ApprovalsPage,
+    GetAgentSnapshot,
+    ListAgentMessages,
+    ListApprovals,
+    ListQueuedMessages,
+    QueuedMessagesPage,
+)
+from dex_agents_model.table import answer
+from dex_agents_model.views import MessagesView, SnapshotView
+
+from .calling import BRIEF, read_entries, retrying
+from .entries import Entries
+from .entry_texts import ReadEntries, StoredTexts
+from .flow import AgentSessionFlow
+from .pages import calls_to_show, messages_behind, newest_messages
+from .schema import AGENT_TOOL_CALLS
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+@frozen
+class ReadEvent:
+    """One event of a session's Stream, and the position to read on from."""
+
+    event: AgentEvent
+    resume_token: str
+
+
+class SessionReads:
+    """Sessions of one Flow type. Every call may raise `EngineUnavailable`."""
+
+    def __init__(self, client: dex.AsyncClient, flow: AgentSessionFlow) -> None:
+        self._client = client
+        self._flow = flow
+
+    async def get_agent_snapshot(self, session_id: str) -> AgentSnapshot:
+        """All that a user interface shows of a session, also of a closed one.
+
+        Raises:
+            SessionNotFound: there is no session of this ID.
+        """
+        session = SessionId(session_id)
+        token = await self._latest_event_token(session)  # read first: what comes later is behind it
+        snapshot = await self._snapshot_with_calls(session)
+        messages = await newest_messages(self._entries(session), snapshot.state)
+        view = SnapshotView(
+            session_id=session,
+            options=self._flow.options,
+            state=snapshot.state,
+            messages=messages,
+            usage=snapshot.usage,
+            interrupts=snapshot.pending_interrupts,
+            tool_calls=snapshot.tool_calls,
+            queued_message_count=snapshot.queued_message_count,
+        )
+        shown = answer(GetAgentSnapshot(), view, snapshot.observed_at).reply
+        assert isinstance(shown, AgentSnapshot), "the table answers each request with its reply"
+        return evolve(shown, event_token=token)
+
+    async def list_agent_messages(
+        self, session_id: str, *, after_sequence: int = 0, limit: int = MAX_PAGE_MESSAGES
+    ) -> AgentMessagesPage:
+        """Stored messages behind ``after_sequence``, oldest first, at most 200 and 2 MiB.
+
+        Raises:
+            SessionNotFound: there is no session of this ID.
+        """
+        session, request = SessionId(session_id), ListAgentMessages(after_sequence, limit)
+        snapshot = await self._snapshot(session)
+        view = MessagesView(
+            session_id=session,
+            options=self._flow.options,
+            state=snapshot.state,
+            messages=await messages_behind(self._entries(session), snapshot.state, request),
+        )
+        page = answer(request, view, snapshot.observed_at).reply
+        assert isinstance(page, AgentMessagesPage), "the table answers each request with its reply"
+        return page
+
+    async def list_approvals(self, session_id: str, *, after: int = 0) -> ApprovalsPage:
+        """Who decided what about which tool call, behind the first ``after`` decisions, oldest first.
+
+        Raises:
+            SessionNotFound: there is no session of this ID.
+        """
+        request = ListApprovals(after)
+        return await self._ask(session_id, self._flow.list_approvals, request)
+
+    async def list_queued_messages(self, session_id: str) -> QueuedMessagesPage:
+        """The messages that wait for their turn, oldest first, at most 2 MiB.
+
+        Raises:
+            SessionNotFound: there is no session of this ID.
+        """
+        return await self._ask(session_id, self._flow.list_queued_messages, ListQueuedMessages())
+
+    async def read_agent_event(
+        self, session_id: str, resume_token: str = "", *, timeout: timedelta | None = None
+    ) -> ReadEvent | None:
+        """The next event behind ``resume_token``, or the oldest one kept; None when none comes in time."""
+        session = SessionId(session_id)
+        try:
+            message = await self._call(
+                session,
+                lambda: self._client.read_stream(
+                    session, self._flow.agent_events, resume_token, timeout
+                ),
+            )
+        except dex.LongPollTimeoutError:
+            return None
+        return ReadEvent(message.value, message.resume_token)
+
+    async def _latest_event_token(self, session: SessionId) -> str:
+        newest = await self._call(
+            session,
+            lambda: self._client.list_stream_messages(session, self._flow.agent_events, 1),
+        )
+        return newest.messages[0].resume_token if newest.messages else ""
+
+    async def _snapshot_with_calls(self, session: SessionId) -> AgentSnapshot:
+        """A snapshot that shows the running turn's calls: which they are, only a snapshot tells."""
+        asked: tuple[ToolCallId, ...] = ()
+        while True:
+            snapshot = await self._snapshot(session, asked)
+            shown = calls_to_show(snapshot.state)
+            if set(shown) <= set(asked):
+                return snapshot
+            asked = shown
+
+    async def _snapshot(
+        self, session: SessionId, calls: tuple[ToolCallId, ...] = ()
+    ) -> AgentSnapshot:
+        """One moment of the session, without its messages."""
+        request = GetAgentSnapshot()
+        options = dex.RPCInvokeOptions(
+            load_attribute_map_instances=tuple(map(AGENT_TOOL_CALLS.load, calls))
+        )
+        return await self._call(
+            session,
+            lambda: self._client.invoke_rpc(
+                self._flow.get_agent_snapshot, session, request, options=options
+            ),
+        )
+
+    def _entries(self, session: SessionId) -> Entries:
+        async def ask(entries: dex.AttributeMap[Any], request: ReadEntries) -> StoredTexts:
+            rpc = self._flow.stored_entries
+            return await read_entries(self._client, rpc, session, entries, request)
+
+        return Entries(ask)
+
+    async def _active_turn(self, session: SessionId) -> TurnId | None:
+        state = (await self._snapshot(session)).state
+        return None if state is None else state.active_turn_id
+
+    async def _ask(
+        self,
+        session_id: str,
+        rpc: Callable[[dex.Context, Q], dex.RPCResult[R]],
+        request: Q,
+        *,
+        within: timedelta = BRIEF,
+    ) -> R:
+        session = SessionId(session_id)
+        return await self._call(
+            session, lambda: self._client.invoke_rpc(rpc, session, request), within=within
+        )
+
+    async def _call(
+        self, session: SessionId, call: Callable[[], Awaitable[R]], *, within: timedelta = BRIEF
+    ) -> R:
+        return await retrying(self._client, session, call, within=within)
