@@ -44,6 +44,7 @@ from dex_agents_model.layout import (
     tool_call_part_keys,
 )
 from dex_agents_model.performing import user_message
+from dex_agents_model.policy import EFFECT_RULES
 from dex_agents_model.records import (
     AgentInterrupt,
     AgentMessage,
@@ -53,7 +54,6 @@ from dex_agents_model.records import (
     RunningTools,
     shown_status,
 )
-from dex_agents_model.rules.tools import may_be_claimed
 from dex_agents_model.runner import AgentFrameworkRunner
 
 from .known import Known
@@ -218,7 +218,7 @@ class SessionWriter:
             for key in tool_call_part_keys(record):
                 AGENT_TOOL_CALL_PARTS.delete(self.context, key)
             AGENT_TOOL_CALLS.delete(self.context, call)
-            if may_be_claimed(record):
+            if EFFECT_RULES[record.effect].is_single_attempt:
                 TOOL_CALL_CLAIMS.delete(self.context, call)
         for number in range(state.steering_count):
             TAKEN_STEERING.delete(self.context, steering_key(number))

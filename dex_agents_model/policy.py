@@ -27,6 +27,11 @@ class EffectRule:
     may_have_happened: bool
     """Whether a call that was given up may have changed the world."""
 
+    @property
+    def is_single_attempt(self) -> bool:
+        """Whether a call never starts twice: a delivery claims it before it runs."""
+        return self.attempts == 1
+
 
 EFFECT_RULES: Final[Mapping[ToolEffect, EffectRule]] = MappingProxyType(
     {

@@ -42,7 +42,7 @@ def first_step(record: OpenCall) -> AwaitToolApproval | CallTool | CallSingleAtt
 
 def running_step(record: Runnable) -> CallTool | CallSingleAttemptTool:
     """The Step that runs a call: which one is a matter of how often it may start."""
-    if EFFECT_RULES[record.effect].attempts == 1:
+    if EFFECT_RULES[record.effect].is_single_attempt:
         return CallSingleAttemptTool(record.turn_id, record.tool_call_id)
     return CallTool(record.turn_id, record.tool_call_id)
 
@@ -133,13 +133,9 @@ def may_have_started(record: Runnable, view: SessionView, *, claimed: bool) -> b
     return claimed or not _is_fenced(record, view)
 
 
-def may_be_claimed(record: AgentToolCall) -> bool:
-    """Whether a delivery may have claimed the call: only one that must not start twice is claimed."""
-    return EFFECT_RULES[record.effect].attempts == 1
-
-
 def _is_fenced(record: Runnable, view: SessionView) -> bool:
-    return may_be_claimed(record) and view.options.fence_single_attempt_tools
+    single = EFFECT_RULES[record.effect].is_single_attempt
+    return single and view.options.fence_single_attempt_tools
 
 
 def finish(

@@ -36,7 +36,7 @@ def after_start(ledger: Ledger, record: Runnable) -> Ledger:
     """``record``'s tool was started once more."""
     turn, call = record.turn_id, record.tool_call_id
     others = tuple(each for each in ledger.started if each[:2] != (turn, call))
-    is_single = EFFECT_RULES[record.effect].attempts == 1
+    is_single = EFFECT_RULES[record.effect].is_single_attempt
     started = Started(turn, call, ledger.starts_of(turn, call) + 1, is_single)
     return evolve(ledger, started=tuple(sorted((*others, started))))
 
