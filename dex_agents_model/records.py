@@ -31,9 +31,6 @@ class AgentStatus(StrEnum):
     WAITING_FOR_APPROVAL = "waiting_for_approval"
 
 
-# --- usage and messages --------------------------------------------------------------------
-
-
 @frozen
 class AgentUsage:
     """Tokens and requests, of one model call or summed over a session's committed model calls."""
@@ -125,9 +122,6 @@ class TakenSteering:
     message: AgentUserMessage
 
 
-# --- approvals -----------------------------------------------------------------------------
-
-
 @frozen
 class AgentInterrupt:
     """A question that waits for a person.
@@ -195,9 +189,6 @@ class ApprovalRecord:
     edited_arguments_digest: str | None = None
 
 
-# --- history -------------------------------------------------------------------------------
-
-
 @frozen
 class HistorySummary:
     """What the model is told in place of the messages up to ``through_sequence``. Never a message itself."""
@@ -217,9 +208,6 @@ class HistoryRange:
     def behind_summary(self, message_count: int) -> range:
         """The sequences of the messages that no summary stands for."""
         return range(max(self.first_sequence, self.summarised_through + 1), message_count + 1)
-
-
-# --- the session, by status ----------------------------------------------------------------
 
 
 @frozen
@@ -284,7 +272,7 @@ class _RunningTurn:
     run_state_tokens: int | None = None
     """About how much of the model's input the runner's state takes; None means a third of its bytes."""
     tool_call_ids: tuple[ToolCallId, ...] = ()
-    """Tool calls that this turn asked for, in model order: the keys of their records."""
+    """Of the tool calls that this turn asked for, in model order: the keys of their records."""
 
     @property
     def active_turn_id(self) -> TurnId:
@@ -309,7 +297,7 @@ class RunningTools(_RunningTurn):
     status: ClassVar = AgentStatus.RUNNING_TOOLS
 
     earlier_tool_calls: int = 0
-    """How many of them earlier model responses asked for: those are final."""
+    """How many of them earlier model responses asked for; those are final."""
 
     @property
     def latest_tool_call_ids(self) -> tuple[ToolCallId, ...]:
