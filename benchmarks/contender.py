@@ -61,6 +61,12 @@ def _session() -> Open:
     return open_conversations
 
 
+def _asked() -> Open:
+    from benchmarks.session import open_asked_conversations
+
+    return open_asked_conversations
+
+
 def _window() -> Open:
     from benchmarks.session import open_conversations_with_a_window
 
@@ -76,6 +82,7 @@ def _dbos() -> Open:
 KINDS: Final[Mapping[str, Callable[[], Open]]] = {
     "plain": _plain,
     "session": _session,
+    "asked": _asked,
     "window": _window,
     "dbos": _dbos,
 }

@@ -22,7 +22,7 @@ from benchmarks.latency import Latency, print_latency
 from benchmarks.racing import Laps
 from benchmarks.takeover import Takeover, print_takeover
 from benchmarks.throughput import Throughput, print_throughput
-from benchmarks.turns import kinds, print_settings
+from benchmarks.turns import kinds, kinds_alone, print_settings
 
 _SMOOTHED_OVER: Final = 9  # turns
 
@@ -32,7 +32,7 @@ async def measure(turns: int, rounds: int) -> str:
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         scratch = Path(name)
         latency = Latency()
-        await latency.run(kinds(), scratch, turns, rounds)
+        await latency.run(kinds_alone(), scratch, turns, rounds)
         print_settings(latency.settings)
         print_latency(latency)
         for kind in kinds():

@@ -22,6 +22,11 @@ def kinds() -> tuple[str, ...]:
     return ("plain", "session", *(("dbos",) if is_installed("dbos") else ()))
 
 
+def kinds_alone() -> tuple[str, ...]:
+    """Those of which one conversation is timed."""
+    return (*kinds(), "asked")
+
+
 def print_settings(described: dict[str, str]) -> None:
     """All that the figures depend on."""
     print(*settings(), sep="\n")
@@ -35,7 +40,7 @@ async def measure(turns: int, sessions: int, turns_each: int) -> None:
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         scratch = Path(name)
         latency = Latency()
-        await latency.run(kinds(), scratch, turns, rounds=1)
+        await latency.run(kinds_alone(), scratch, turns, rounds=1)
         print_settings(latency.settings)
         print_latency(latency)
         throughput = Throughput(sessions, turns_each)
