@@ -9,7 +9,6 @@ from uuid import uuid4
 import dex
 
 from dex_agents_model.ids import InterruptId, SessionId, TurnId
-from dex_agents_model.performing import content_refusal
 from dex_agents_model.records import AgentUserMessage, SteeringMessage
 from dex_agents_model.requests import (
     CancelTurn,
@@ -19,6 +18,7 @@ from dex_agents_model.requests import (
     WithdrawUserMessage,
 )
 from dex_agents_model.steps import StartAgentSession
+from dex_agents_model.user_messages import content_refusal
 
 from .calling import PATIENT
 from .session_reads import SessionReads

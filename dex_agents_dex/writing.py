@@ -43,7 +43,6 @@ from dex_agents_model.layout import (
     steering_key,
     tool_call_part_keys,
 )
-from dex_agents_model.performing import user_message
 from dex_agents_model.policy import EFFECT_RULES
 from dex_agents_model.records import (
     AgentInterrupt,
@@ -55,6 +54,7 @@ from dex_agents_model.records import (
     shown_status,
 )
 from dex_agents_model.runner import AgentFrameworkRunner
+from dex_agents_model.user_messages import user_message
 
 from .known import Known
 from .schema import (

@@ -28,6 +28,7 @@ UNREADABLE_CONTENT: Final = (
 )
 
 SHORTENED_RESULT_BYTES: Final = 2048
+_NOTE_START: Final = "[Dex] The previous turn"
 _NOTE_TEXT_BYTES: Final = 4096
 
 
@@ -70,11 +71,16 @@ def build_turn_failure_note(
         return None
     return "\n".join(
         (
-            f"[Dex] The previous turn {ended} after these tool calls ran:",
+            f"{_NOTE_START} {ended} after these tool calls ran:",
             *map(_line, final),
             "Do not repeat these tool calls unless the user asks again.",
         )
     )
+
+
+def is_turn_failure_note(text: str) -> bool:
+    """Whether ``text`` is what `build_turn_failure_note` has written."""
+    return text.startswith(_NOTE_START)
 
 
 def _may_have_run(record: FinalCall) -> bool:

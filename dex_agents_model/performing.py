@@ -21,9 +21,7 @@ from .effects import (
 from .errors import ClaimRefused, ContractBroken
 from .events import EventPayload, ModelCallFailedEvent
 from .ids import SessionId, ToolCallId, TurnId, idempotency_key
-from .notes import UNREADABLE_CONTENT
 from .policy import AgentSessionOptions
-from .records import AgentMessage, AgentUserMessage, FrameworkMessage, MessageRole
 from .runner import (
     AgentEventWriter,
     AgentFrameworkRunner,
@@ -36,74 +34,13 @@ from .runner import (
     RunnerFailed,
     SummarizesHistory,
     SummaryRequest,
-    TakesUserContent,
     ToolExecutionError,
     ToolExecutionResult,
     ToolOutcomeUnknown,
     UnfinishedTurn,
 )
 from .text import is_storable
-
-
-def user_message(
-    runner: AgentFrameworkRunner, *, sequence: int, turn: TurnId, message: AgentUserMessage
-) -> AgentMessage:
-    """What a user said as a stored message.
-
-    Raises:
-        ContractBroken: the runner gave it another role.
-    """
-    built = build_user_message(runner, message)
-    return AgentMessage(
-        sequence=sequence,
-        turn_id=turn,
-        role=built.role,
-        framework_item=built.framework_item,
-        text=built.text,
-        tool_call_id=built.tool_call_id,
-        tool_name=built.tool_name,
-        message_id=message.message_id,
-        estimated_tokens=built.estimated_tokens,
-    )
-
-
-def content_refusal(runner: AgentFrameworkRunner, message: AgentUserMessage) -> str | None:
-    """Why ``runner`` cannot read what lies beside the text of ``message``; None when it can."""
-    if message.framework_content is None:
-        return None
-    if not isinstance(runner, TakesUserContent):
-        return "the agent takes only text: its runner lacks build_user_message_with_content"
-    try:
-        runner.build_user_message_with_content(message.text, message.framework_content)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-def build_user_message(runner: AgentFrameworkRunner, message: AgentUserMessage) -> FrameworkMessage:
-    """What a user said in the form that ``runner`` gives it.
-
-    Raises:
-        ContractBroken: the runner gave it another role.
-    """
-    built = _read(runner, message.text, message.framework_content)
-    if built.role is not MessageRole.USER:
-        raise ContractBroken(
-            f"build_user_message returned a message of the role {built.role}, not {MessageRole.USER}"
-        )
-    return built
-
-
-def _read(runner: AgentFrameworkRunner, text: str, content: str | None) -> FrameworkMessage:
-    """What was accepted reaches the model, whatever it is: what cannot be read is left out, visibly."""
-    if content is None:
-        return runner.build_user_message(text)
-    if isinstance(runner, TakesUserContent):
-        try:
-            return runner.build_user_message_with_content(text, content)
-        except ValueError:
-            pass
-    return runner.build_user_message(f"{text}\n{UNREADABLE_CONTENT}".lstrip())
+from .user_messages import build_user_message, built_again
 
 
 @frozen(kw_only=True)
@@ -162,7 +99,7 @@ async def _call_model(
             flow_id=where.session,
             turn_id=effect.turn,
             attempt=where.attempt,
-            messages=effect.messages,
+            messages=tuple(built_again(effect.messages, runner, effect.turn)),
             framework_run_state=effect.run_state,
             tool_calls={record.tool_call_id: record for record in effect.tool_calls},
             steering_messages=tuple(
@@ -224,7 +161,7 @@ async def _summarize(
             flow_id=where.session,
             turn_id=effect.turn,
             attempt=where.attempt,
-            messages=effect.messages,
+            messages=tuple(built_again(effect.messages, runner, effect.turn)),
             previous_summary=effect.previous_summary,
             token_limit=effect.token_limit,
             heartbeat=where.heartbeat,

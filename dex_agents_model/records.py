@@ -75,7 +75,9 @@ class AgentMessage:
     """A stored message. Sequences start at 1 and have no gaps.
 
     ``message_id`` is that of the user message which it holds, empty for any other. ``output`` is the
-    turn's final answer as JSON text, on the last message of a turn that ended with data.
+    turn's final answer as JSON text, on the last message of a turn that ended with data. ``unbuilt``
+    says why the runner could make no item of what a user said: ``framework_item`` is then what lay
+    beside the text, or empty, and the runner is asked again when the model is to be told.
     """
 
     sequence: int = field(validator=validators.ge(1))
@@ -88,6 +90,7 @@ class AgentMessage:
     message_id: str = ""
     output: str | None = None
     estimated_tokens: int | None = None
+    unbuilt: str | None = None
 
 
 @frozen

@@ -163,7 +163,11 @@ class AgentFrameworkRunner(Protocol):
     """The contract of an adapter ([core: runner contract])."""
 
     def build_user_message(self, text: str) -> FrameworkMessage:
-        """``text`` as a message of the user. Must not block, and must give the same for the same text."""
+        """``text`` as a message of the user. Must not block, and must give the same for the same text.
+
+        A text that it cannot build is kept as it was said, and asked for again at the model call
+        that needs it; a turn that it opens fails there.
+        """
         ...
 
     async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:

@@ -32,7 +32,6 @@ from ..decision import (
     Write,
 )
 from ..layout import Laid, lay_message, lay_run_state, lay_tool_call, message_key, steering_key
-from ..performing import user_message
 from ..records import (
     AgentInterrupt,
     AgentMessage,
@@ -43,6 +42,7 @@ from ..records import (
     TakenSteering,
 )
 from ..runner import AgentFrameworkRunner
+from ..user_messages import user_message
 from ..wire import dump
 from .channels import (
     INTERRUPT_RESOLUTIONS,

@@ -26,6 +26,7 @@ from .scripted import (
     ToolUse,
 )
 
+_UNBUILDABLE: Final = 0.05
 _SKEWS: Final = tuple(timedelta(milliseconds=skew) for skew in (-999, -400, 0, 400, 999))
 
 
@@ -42,7 +43,11 @@ def scenario_of(chance: Random, *, messages: int) -> Scenario:
     return Scenario(
         name="a random life",
         about="whatever chance makes of a session",
-        runner=kind({text: _turn(chance, policies) for text in texts}, behaviours),
+        runner=kind(
+            {text: _turn(chance, policies) for text in texts},
+            behaviours,
+            frozenset(text for text in texts if chance.random() < _UNBUILDABLE),
+        ),
         options=AgentSessionOptions(
             tool_policies=policies,
             interrupt_deadline=chance.choice((None, timedelta(seconds=5), timedelta(minutes=1))),

@@ -106,6 +106,18 @@ TWO_MESSAGES: Final = Scenario(
     acts=(Says("one"), Says("two")),
 )
 
+UNBUILDABLE: Final = Scenario(
+    name="unbuildable",
+    about="the runner can build no message of what a user says between turns, or to a turn that then fails of it",
+    is_timed=False,
+    first_message="refund order 7",
+    options=_OPTIONS,
+    runner=ScriptedRunner(
+        {"refund order 7": (Asks(_NOTIFY), Concludes("Told."))},
+        unbuildable=frozenset({"odd", "odder"}),
+    ),
+    acts=(Says("odd"), Steers("odder")),
+)
 WITHDRAW: Final = Scenario(
     name="withdraw",
     about="a queued message is taken back at every point",
@@ -207,6 +219,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
             *DEADLINES,
             MODEL_FAILS,
             TWO_MESSAGES,
+            UNBUILDABLE,
             WITHDRAW,
             STEER,
             STEER_AND_QUEUE,

@@ -128,13 +128,16 @@ class ScriptedRunner:
     """Replies by the text of the turn's user message, one for each model call of the turn.
 
     ``replies`` lacks a text or has no more for it: the model concludes with "Done.". A tool that
-    ``tools`` lacks returns "ok".
+    ``tools`` lacks returns "ok". It can build no message of a text that is ``unbuildable``.
     """
 
     replies: Mapping[str, tuple[ModelReply, ...]] = field(factory=dict)
     tools: Mapping[str, ToolBehaviour] = field(factory=dict)
+    unbuildable: frozenset[str] = frozenset()
 
     def build_user_message(self, text: str) -> FrameworkMessage:
+        if text in self.unbuildable:
+            raise ScriptedFailure(f"no message can be made of {text!r}")
         return _item(MessageRole.USER, text=text)
 
     async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:

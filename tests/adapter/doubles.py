@@ -42,7 +42,7 @@ from dex_agents_model.calls import (
     Runnable,
     Succeeded,
 )
-from dex_agents_model.performing import build_user_message, user_message
+from dex_agents_model.user_messages import build_user_message, user_message
 
 Chunk = str | dict[int, DeltaToolCall] | dict[int, DeltaThinkingPart]
 SESSION = SessionId("session-1")

@@ -28,7 +28,7 @@ from dex_agents_model import (
     TakesUserContent,
     UnfinishedTurn,
 )
-from dex_agents_model.performing import content_refusal
+from dex_agents_model.user_messages import content_refusal
 from dex_agents_pydantic_ai import PydanticAIRunner, user_content
 from dex_agents_pydantic_ai.user_message import build_user_message
 

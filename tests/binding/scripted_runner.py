@@ -25,6 +25,8 @@ from dex_agents_model.calls import FinalCall
 
 from .script import Call, Script
 
+UNBUILDABLE = "odd: "
+"""The runner can build no message of a text that begins so."""
 ONE_CALL = AgentUsage(requests=1, input_tokens=10, output_tokens=2)
 
 
@@ -58,6 +60,8 @@ class ScriptedRunner:
         self._state_dir = state_dir
 
     def build_user_message(self, text: str) -> FrameworkMessage:
+        if text.startswith(UNBUILDABLE):
+            raise ValueError("too odd")
         item = json.dumps({"user": text})
         return FrameworkMessage(role=MessageRole.USER, framework_item=item, text=text)
 

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dex_agents_dex.testing import EXECUTE_FAILED_EVENT, read_step_history
 from dex_agents_model import AgentEventType
 from dex_agents_model.events import EventPayload, TurnFailedEvent
+from dex_agents_model.records import TurnFailed
 
 from .conftest import Served
 from .conversation import Conversation
 from .flows import SCRIPTED
-from .script import Call, Reply
+from .script import Call, Reply, script
+from .scripted_runner import UNBUILDABLE
 
 ERROR = "ConnectionError: no model today"
 
@@ -63,3 +65,17 @@ async def _failure(conversation: Conversation) -> EventPayload:
     assert snapshot.state is not None
     assert snapshot.state.last_turn_error == ERROR
     return failed.payload
+
+
+async def test_message__that_the_runner_cannot_build_fails_its_turn_alone(
+    conversation: Conversation,
+) -> None:
+    sessions, session = conversation.sessions, conversation.session_id
+    await sessions.start_session(session, f"{UNBUILDABLE}hello")
+
+    lost = await sessions.wait_for_turn(session, "turn-1")
+    said = await sessions.run_turn(session, script(Reply(text="an answer")))
+
+    assert lost.end == TurnFailed("ValueError: too odd")
+    assert [message.text for message in lost.messages] == [f"{UNBUILDABLE}hello"]
+    assert said.answer == "an answer"

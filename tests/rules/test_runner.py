@@ -23,9 +23,9 @@ from dex_agents_model.effects import (
 from dex_agents_model.errors import ClaimRefused, ContractBroken
 from dex_agents_model.events import ModelCallFailedEvent
 from dex_agents_model.ids import ToolCallId, TurnId
-from dex_agents_model.performing import Invocation, perform, user_message
+from dex_agents_model.performing import Invocation, perform
 from dex_agents_model.policy import AgentSessionOptions, ToolPolicy
-from dex_agents_model.records import AgentMessage, AgentUserMessage, FrameworkMessage, MessageRole
+from dex_agents_model.records import AgentUserMessage, FrameworkMessage, MessageRole
 from dex_agents_model.runner import (
     AgentTurnContext,
     DeferredToolExecution,
@@ -374,21 +374,3 @@ def test_agent_turn_context__resolves_policies_by_the_options() -> None:
     assert context(None).resolve_tool_policy("tool_b", ToolEffect.READ) == ToolPolicy(
         ToolEffect.READ
     )
-
-
-def test_user_message__places_what_the_runner_built() -> None:
-    built = user_message(ScriptedRunner(), sequence=4, turn=TURN, message=HELLO)
-
-    assert built == AgentMessage(
-        4, TURN, MessageRole.USER, "<hello>", "hello", message_id="message-1"
-    )
-
-
-def test_user_message__refuses_another_role() -> None:
-    runner = ScriptedRunner(role=MessageRole.ASSISTANT)
-
-    with pytest.raises(
-        ContractBroken,
-        match="build_user_message returned a message of the role assistant, not user",
-    ):
-        user_message(runner, sequence=4, turn=TURN, message=HELLO)

@@ -21,7 +21,6 @@ from dex_agents_model.decision import (
 from dex_agents_model.effects import CallModel, Entered, UserSpoke, UserSteered
 from dex_agents_model.events import TurnEvent, TurnStarted
 from dex_agents_model.ids import TurnId
-from dex_agents_model.performing import content_refusal, user_message
 from dex_agents_model.policy import AgentSessionOptions
 from dex_agents_model.records import (
     AgentMessage,
@@ -42,6 +41,7 @@ from dex_agents_model.requests import (
     SteerUserMessage,
 )
 from dex_agents_model.steps import AwaitUserMessage, RunModel, StartAgentSession, Step
+from dex_agents_model.user_messages import content_refusal, user_message
 from dex_agents_model.views import (
     AnswerView,
     PendingUserMessage,

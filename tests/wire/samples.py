@@ -237,6 +237,11 @@ SAMPLES: Final = (
     *_requests(),
     *_replies(),
     Sample("message", AgentMessage, MESSAGE),
+    Sample(
+        "message_unbuilt",
+        AgentMessage,
+        AgentMessage(3, TURN, MessageRole.USER, "<image>", "look", unbuilt="too odd"),
+    ),
     Sample("message_with_output", AgentMessage, evolve(MESSAGE, output='{"days":3}')),
     Sample("usage", AgentUsage, USAGE),
     Sample("user_message", AgentUserMessage, HELLO),
