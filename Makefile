@@ -16,7 +16,7 @@ PACKAGES := dex_agents_model dex_agents_dex dex_agents_pydantic_ai
 CODE := $(wildcard $(PACKAGES) tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test sim sim-deep mutation lint types rooms fmt docs docs-check chaos soak fuzz bench bench-full bench-memory bench-engine bench-model all lock clean
+.PHONY: help venv demo test sim sim-deep mutation lint types rooms fmt docs docs-check chaos soak fuzz bench bench-full bench-memory flames bench-engine bench-model all lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ bench-full: $(BENCH_STAMP)  ## the same at length, next to DBOS too, with growth
 
 bench-memory: $(STAMP)  ## 2,000 turns of one session; fails when Worker or engine grows
 	@$(BIN)/python -m benchmarks.memory
+
+flames: $(BENCH_STAMP)  ## where the time of a turn goes, as flame graphs; may need root
+	@$(BENCH_BIN)/python -m benchmarks.flames
 
 $(BENCH_STAMP): requirements/bench.txt
 	@test -n "$(PYTHON)" || { echo "make: found no Python 3.11 or newer; name one with PYTHON=" >&2; exit 1; }
