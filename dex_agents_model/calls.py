@@ -42,7 +42,8 @@ class RequestedToolCall:
 
     ``arguments`` is JSON text as the model wrote it, or an approver when ``arguments_edited``.
     ``deferral_order`` counts the calls of the turn from 0, in model order; ``model_call`` says which
-    model call of the turn, from 1, asked for this one.
+    model call of the turn, from 1, asked for this one. ``framework_memo`` is what the runner wants
+    to know again when the call runs: opaque, for it alone to read.
     """
 
     turn_id: TurnId
@@ -54,6 +55,7 @@ class RequestedToolCall:
     deferral_order: int
     model_call: int = 1
     arguments_edited: bool = False
+    framework_memo: str | None = None
 
 
 @frozen

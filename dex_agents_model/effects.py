@@ -143,12 +143,16 @@ class AttemptsExhausted:
 
 @frozen
 class DeferredToolCall:
-    """One tool call that the model asked for, as the runner saw it; checked by the session."""
+    """One tool call that the model asked for, as the runner saw it; checked by the session.
+
+    ``framework_memo`` comes back with the call's record; it must be text that UTF-8 can hold.
+    """
 
     tool_call_id: str
     tool_name: str
     arguments: str
     policy: ToolPolicy
+    framework_memo: str | None = None
 
 
 def _messages(messages: Iterable[FrameworkMessage]) -> tuple[FrameworkMessage, ...]:

@@ -6,17 +6,20 @@ ends the run with the calls that the model asked for.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic_ai import RunContext
+from pydantic_ai import DeferredToolRequests, RunContext
 from pydantic_ai.capabilities import (
     AbstractCapability,
+    AgentNode,
     CapabilityOrdering,
+    NodeResult,
     RawToolArgs,
     ValidatedToolArgs,
     WrapModelRequestHandler,
+    WrapNodeRunHandler,
     WrapToolValidateHandler,
 )
 from pydantic_ai.exceptions import SkipModelRequest
@@ -34,12 +37,14 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import AgentDepsT, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
+from pydantic_graph import End
 
 from dex_agents_model import AgentEventWriter, ToolEffect
 from dex_agents_model.text import clean_text
 
 from .cleaning import clean_response
 from .providers import ModelCall
+from .queued import Queued
 
 # Around every other capability, so that tools which capabilities add are deferred too. Both parts
 # are needed: Pydantic AI puts some capabilities of its own outermost.
@@ -71,6 +76,12 @@ class ModelStepCapability(AbstractCapability[AgentDepsT]):
     model_calls: list[ModelCall] = field(default_factory=list)
     output_call_ids: set[str] = field(default_factory=set)
     """Tool calls that are the model's final result."""
+    loaded: Sequence[str] = ()
+    """The capabilities on demand that were loaded when the model answered last."""
+    to_deliver: Queued = Queued()
+    """What was queued before this run, for its first model request."""
+    queued: Queued = Queued()
+    """What hooks have queued beside tool calls, for the model request after them."""
 
     def get_ordering(self) -> CapabilityOrdering:
         return AROUND_EVERYTHING
@@ -79,6 +90,22 @@ class ModelStepCapability(AbstractCapability[AgentDepsT]):
         self, toolset: AbstractToolset[AgentDepsT]
     ) -> AbstractToolset[AgentDepsT]:
         return DeferringToolset(toolset, self.listed)
+
+    async def before_run(self, ctx: RunContext[AgentDepsT]) -> None:
+        self.to_deliver.put_into(ctx)
+
+    async def wrap_node_run(
+        self,
+        ctx: RunContext[AgentDepsT],
+        *,
+        node: AgentNode[AgentDepsT],
+        handler: WrapNodeRunHandler[AgentDepsT],
+    ) -> NodeResult[AgentDepsT]:
+        """Keep what is queued from going to the model in place of the tools' results."""
+        result = await handler(node)
+        if isinstance(result, End) and isinstance(result.data.output, DeferredToolRequests):
+            self.queued = Queued.taken_from(ctx)
+        return result
 
     async def wrap_tool_validate(
         self,
@@ -113,6 +140,7 @@ class ModelStepCapability(AbstractCapability[AgentDepsT]):
         except SkipModelRequest as skip:
             response = self._received(ctx, skip.response)
             raise SkipModelRequest(response) from skip
+        self.loaded = sorted(ctx.loaded_capability_ids)
         self.model_calls.append(ModelCall(request_context.model.model_name, response))
         return response
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final, NotRequired, TypeAlias
 
 from attrs import evolve, frozen
 from pydantic import TypeAdapter
@@ -33,6 +33,7 @@ from dex_agents_model.text import clean_text, shorten
 from .cleaning import clean_dumped_messages
 from .errors import ModelStepFailed
 from .input_size import estimated_tokens
+from .queued import Queued
 from .tool_output import content_label, output_text
 
 _SHOWN_RESULT_BYTES: Final = 2048
@@ -50,9 +51,19 @@ class RunState:
 
     messages: tuple[ModelMessage, ...]
     call_ids: tuple[str, ...]
+    queued: Queued = Queued()
+    """What goes to the model beside the results of the calls."""
 
     def to_json(self) -> str:
-        return f'{{"messages":{dump_messages(self.messages)},"calls":{json.dumps(self.call_ids)}}}'
+        fields = [
+            f'"messages":{dump_messages(self.messages)}',
+            f'"calls":{json.dumps(self.call_ids)}',
+        ]
+        if self.queued.messages:
+            fields.append(f'"queued":{dump_messages(self.queued.messages)}')
+        if self.queued.loads:
+            fields.append(f'"loads":{json.dumps(self.queued.loads)}')
+        return f"{{{','.join(fields)}}}"
 
     @classmethod
     def from_json(cls, text: str) -> RunState:
@@ -65,12 +76,15 @@ class RunState:
             state = _RUN_STATE.validate_json(text)
         except ValueError as error:
             raise ModelStepFailed(f"the run state of the turn cannot be read: {error}") from error
-        return cls(messages=tuple(state["messages"]), call_ids=tuple(state["calls"]))
+        queued = Queued(tuple(state.get("queued", ())), tuple(state.get("loads", ())))
+        return cls(tuple(state["messages"]), tuple(state["calls"]), queued)
 
 
 class _RunStateJson(TypedDict):
     messages: list[ModelMessage]
     calls: list[str]
+    queued: NotRequired[list[ModelMessage]]
+    loads: NotRequired[list[str]]
 
 
 _RUN_STATE: TypeAdapter[_RunStateJson] = TypeAdapter(_RunStateJson)

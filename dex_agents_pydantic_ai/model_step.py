@@ -54,6 +54,7 @@ from .history import (
 from .input_size import estimated_tokens
 from .providers import describe_model_calls
 from .resume import deferred_results, shown_to_model, with_full_results
+from .tool_step import memo_of
 from .turn_output import output_of
 from .usage import failure_of, usage_of
 
@@ -97,7 +98,9 @@ class ModelStep:
         results = None
         if turn.framework_run_state is not None:
             state = RunState.from_json(turn.framework_run_state)
-            results = deferred_results(state, turn.tool_calls, turn.shortened_results)
+            results, capability.to_deliver = deferred_results(
+                state, turn.tool_calls, turn.shortened_results
+            )
         prompt = _said_meanwhile(turn) if state else user_prompt(user_message)
         before = () if state is None else state.messages
         history = [
@@ -130,10 +133,11 @@ class ModelStep:
         metadata = describe_model_calls(capability.model_calls)
         if not calls:
             return TurnCompleted(turn_to_stored(messages), usage, metadata, output_of(output))
-        run_state = RunState(messages, tuple(call.tool_call_id for call in calls)).to_json()
+        call_ids = tuple(call.tool_call_id for call in calls)
+        run_state = RunState(messages, call_ids, capability.queued).to_json()
         return ToolCallsRequested(
             run_state,
-            tuple(_deferred(call, capability.listed[call.tool_name], turn) for call in calls),
+            tuple(_deferred(call, capability, turn) for call in calls),
             usage,
             metadata,
             estimated_tokens(messages, run_state),
@@ -165,13 +169,14 @@ def _said_meanwhile(turn: AgentTurnContext) -> str | Sequence[UserContent] | Non
 
 
 def _deferred(
-    call: ToolCallPart, definition: ToolDefinition, turn: AgentTurnContext
+    call: ToolCallPart, capability: ModelStepCapability[Any], turn: AgentTurnContext
 ) -> DeferredToolCall:
     return DeferredToolCall(
         tool_call_id=call.tool_call_id,
         tool_name=call.tool_name,
         arguments=_arguments(call),
-        policy=_policy(definition, turn),
+        policy=_policy(capability.listed[call.tool_name], turn),
+        framework_memo=memo_of(capability.loaded),
     )
 
 

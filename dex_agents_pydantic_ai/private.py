@@ -9,7 +9,8 @@ import re
 from typing import Any, Final
 
 from pydantic import ValidationError
-from pydantic_ai import ModelRetry
+from pydantic_ai import ModelRetry, RunContext
+from pydantic_ai._enqueue import PendingMessageQueue
 from pydantic_ai.agent import AbstractAgent, Agent, WrapperAgent
 from pydantic_ai.capabilities import Hooks
 from pydantic_ai.exceptions import (
@@ -18,6 +19,7 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
     UsageLimitExceeded,
 )
+from pydantic_ai.messages import CapabilityLoadDeltaPart, ModelMessage
 
 _OWN_TIMEOUT: Final = re.compile(r"Timed out after \S+ seconds\.")
 _DURABLE_PACKAGE: Final = "pydantic_ai.durable_exec"
@@ -57,6 +59,22 @@ def static_prompts(agent: AbstractAgent[Any, Any]) -> list[str]:
     inner = innermost(agent)
     instructions = (sourced.instruction for sourced in inner._instructions)
     return [*inner._system_prompts, *(text for text in instructions if isinstance(text, str))]
+
+
+def take_queued(ctx: RunContext[Any]) -> tuple[list[ModelMessage], list[str]]:
+    """What waits in the run's queue for the next model request, taken out of it.
+
+    That is the messages of ``ctx.enqueue``, and the IDs that ``ctx.load_capability`` was given.
+    """
+    queue = ctx.pending_messages
+    if not isinstance(queue, PendingMessageQueue):
+        return [], []
+    messages = [message for pending in queue for message in pending.messages]
+    queue.clear()
+    loads = [
+        part for part in queue.pop_capability_loads() if isinstance(part, CapabilityLoadDeltaPart)
+    ]
+    return messages, [capability_id for part in loads for capability_id in part.loaded]
 
 
 def answers_deferred_calls(hooks: Hooks[Any]) -> bool:

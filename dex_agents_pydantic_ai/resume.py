@@ -9,6 +9,7 @@ from dataclasses import replace
 from pydantic_ai import DeferredToolResults, ToolDenied
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import (
+    CapabilityLoadDeltaPart,
     ModelMessage,
     ModelRequest,
     ModelRequestPart,
@@ -30,6 +31,7 @@ from dex_agents_model import (
 from .cleaning import clean_json
 from .errors import ModelStepFailed
 from .history import RunState, tool_calls_of
+from .queued import Queued
 from .tool_content import ToolContent, full_value
 from .tool_output import output_text
 
@@ -38,8 +40,8 @@ def deferred_results(
     state: RunState,
     records: Mapping[ToolCallId, AgentToolCall],
     shortened: frozenset[ToolCallId],
-) -> DeferredToolResults:
-    """One result for each call that waits in ``state``, to go on with the turn.
+) -> tuple[DeferredToolResults, Queued]:
+    """One result for each call that waits in ``state``, to go on with the turn, and what is told beside them.
 
     Of the ``shortened`` ones only the start, without their files.
 
@@ -47,6 +49,7 @@ def deferred_results(
         ModelStepFailed: a call has no final record, or one that cannot be read.
     """
     results = DeferredToolResults()
+    queued = [state.queued]
     for part, record in _waiting(state, records):
         match record:
             case Rejected():
@@ -56,6 +59,7 @@ def deferred_results(
                 )
             case Succeeded():
                 beside = ToolContent.of(record)
+                queued.append(beside.queued)
                 value = (
                     shorten_result(describe_tool_call_outcome(record))
                     if _is_among(part, shortened)
@@ -64,7 +68,7 @@ def deferred_results(
                 results.calls[part.tool_call_id] = beside.to_return(value)
             case _:
                 results.calls[part.tool_call_id] = ToolFailed(describe_tool_call_outcome(record))
-    return results
+    return results, Queued.joined(queued)
 
 
 def shown_to_model(
@@ -132,12 +136,16 @@ def answered_messages(
     """
     returns: list[ModelRequestPart] = []
     said: list[ModelRequestPart] = []
+    queued = list(state.queued.messages)
     for call, record in _waiting(state, records):
         beside = ToolContent.of(record) if isinstance(record, Succeeded) else ToolContent()
         returns.append(_return_part(call, record, beside))
         for part in beside.parts_beside(call.tool_call_id):
             (said if isinstance(part, UserPromptPart) else returns).append(part)
-    return (*state.messages, ModelRequest(parts=[*returns, *said]))
+        queued += beside.queued.messages
+    if state.queued.loads:
+        returns.append(CapabilityLoadDeltaPart(loaded=list(state.queued.loads)))
+    return (*state.messages, ModelRequest(parts=[*returns, *said]), *queued)
 
 
 def _waiting(

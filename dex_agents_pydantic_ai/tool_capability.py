@@ -40,6 +40,7 @@ from dex_agents_model import ToolExecutionError
 from . import private
 from .deferral import AROUND_EVERYTHING
 from .errors import ToolStepFailed, describe
+from .queued import Queued
 
 
 class OwnerNotLoaded(ToolStepFailed):
@@ -108,12 +109,14 @@ class ToolStepCapability(AbstractCapability[AgentDepsT]):
     """Given to one run: ends it when the tool has its result, and notes how it got there."""
 
     call: ToolCallPart
-    loaded: str | None = None
-    """The capability on demand that the run's history shows as loaded."""
+    loaded: Sequence[str] = ()
+    """The capabilities on demand that the run's history shows as loaded."""
     part: ToolReturnPart | None = None
     """The result that the model would see."""
     beside: Sequence[object] = ()
     """The other parts of the request that holds it, such as what the tool says to the model."""
+    queued: Queued = Queued()
+    """What was queued for the model."""
     has_started: bool = False
     """Whether the tool's body was entered."""
     escaped: Exception | None = None
@@ -159,7 +162,8 @@ class ToolStepCapability(AbstractCapability[AgentDepsT]):
             if isinstance(part, ToolReturnPart) and part.tool_call_id == self.call.tool_call_id
         )
         self.beside = [part for part in result.request.parts if part is not self.part]
-        # With the request in the history, a message that the tool queued cannot start a model call.
+        self.queued = Queued.taken_from(ctx)
+        # With the request in the history, a message that is queued later cannot start a model call.
         ctx.messages.append(result.request)
         return End(FinalResult(DeferredToolRequests()))
 

@@ -1,17 +1,20 @@
 """What a tool returned beside its text: files, words for the model, data for the application.
 
-It lies in the call's record as the JSON of one request, which nothing but this file reads. How
-large it may be is the session's business.
+It lies in the call's record as the JSON of one request and of the messages that the tool queued,
+which nothing but this file reads. How large it may be is the session's business.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 from attrs import frozen
 from pydantic_ai import ToolReturn
 from pydantic_ai.messages import (
+    CapabilityLoadDeltaPart,
+    ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelRequestPart,
@@ -28,6 +31,7 @@ from dex_agents_model import Succeeded, ToolExecutionResult, describe_tool_call_
 from .errors import ModelStepFailed
 from .history import dump_messages
 from .input_size import estimated_tokens
+from .queued import Queued
 from .tool_output import json_of, output_text
 
 _LEFT_OUT: Final = "[What {name} returned beside this text was left out: it has no JSON form.]"
@@ -42,6 +46,8 @@ class ToolContent:
     metadata: Any = None
     revealed: Sequence[str] = ()
     """Tools that the model may call from now on."""
+    queued: Queued = Queued()
+    """What the tool queued for the model, apart from words that can stand beside its result."""
 
     @classmethod
     def of(cls, record: Succeeded) -> ToolContent:
@@ -53,15 +59,17 @@ class ToolContent:
         if record.framework_content is None:
             return cls()
         try:
-            [request] = ModelMessagesTypeAdapter.validate_json(record.framework_content)
+            request, *queued = ModelMessagesTypeAdapter.validate_json(record.framework_content)
         except ValueError as error:
             raise ModelStepFailed(
                 f"the content of tool call {record.tool_call_id} cannot be read: {error}"
             ) from error
-        return cls._of_parts(request.parts)
+        return cls._of_parts(request.parts, queued)
 
     @classmethod
-    def _of_parts(cls, parts: Sequence[object]) -> ToolContent:
+    def _of_parts(
+        cls, parts: Sequence[object], queued: Sequence[ModelMessage], loads: Sequence[str] = ()
+    ) -> ToolContent:
         fields: dict[str, Any] = {}
         for part in parts:
             match part:
@@ -71,9 +79,11 @@ class ToolContent:
                         fields["value"] = part.content
                 case ToolAvailabilityDeltaPart():
                     fields["revealed"] = part.tools_added
+                case CapabilityLoadDeltaPart():
+                    loads = part.loaded
                 case UserPromptPart():
                     fields["said"] = part.content
-        return cls(**fields)
+        return cls(**fields, queued=Queued(tuple(queued), tuple(loads)))
 
     def to_return(self, content: object) -> ToolReturn:
         """The result to go on with, with ``content`` for its value."""
@@ -88,19 +98,28 @@ class ToolContent:
             parts.append(
                 ToolAvailabilityDeltaPart(tools_added=list(self.revealed), tool_call_id=call_id)
             )
+        if self.queued.loads:
+            parts.append(
+                CapabilityLoadDeltaPart(loaded=list(self.queued.loads), tool_call_id=call_id)
+            )
         if self.said:
             parts.append(UserPromptPart(self.said))
         return parts
 
 
-def execution_result(part: ToolReturnPart, beside: Sequence[object]) -> ToolExecutionResult:
+def execution_result(
+    part: ToolReturnPart, beside: Sequence[object], queued: Queued
+) -> ToolExecutionResult:
     """What a tool returned, from the parts of the request that would have gone to the model.
 
     Raises:
         ToolExecutionError: its value has no JSON form.
     """
     text = output_text(part)
-    found = ToolContent._of_parts([part, *beside])
+    words = list(takewhile(_is_words, queued.messages))
+    others = queued.messages[len(words) :]
+    spoken = [*beside, *(said for message in words for said in message.parts)]
+    found = ToolContent._of_parts([part, *_with_words_joined(spoken)], others, queued.loads)
     if found == ToolContent():
         return ToolExecutionResult(text)
     try:
@@ -121,9 +140,25 @@ def _result_with_content(
         timestamp=part.timestamp,
     )
     parts = [kept, *found.parts_beside(part.tool_call_id)]
-    messages = [ModelRequest(parts, timestamp=part.timestamp)]
+    request = ModelRequest(parts, timestamp=part.timestamp)
+    messages = [request, *found.queued.messages]
     content = dump_messages(messages)
     return ToolExecutionResult(text, content, estimated_tokens(messages, content))
+
+
+def _is_words(message: ModelMessage) -> bool:
+    """Whether the message can stand beside a result, as Pydantic AI places it in a run that goes on."""
+    return all(isinstance(part, UserPromptPart) for part in message.parts)
+
+
+def _with_words_joined(parts: Sequence[object]) -> list[object]:
+    """The parts with all that is said to the model in one prompt behind the others."""
+    prompts = [part.content for part in parts if isinstance(part, UserPromptPart)]
+    if len(prompts) < 2:
+        return list(parts)
+    pieces = [[prompt] if isinstance(prompt, str) else prompt for prompt in prompts]
+    joined = UserPromptPart([piece for several in pieces for piece in several])
+    return [*(part for part in parts if not isinstance(part, UserPromptPart)), joined]
 
 
 def _with_json(value: Any) -> Any:

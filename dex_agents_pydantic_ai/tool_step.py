@@ -6,6 +6,8 @@ the call's record is the model package's business.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from attrs import frozen
@@ -18,11 +20,11 @@ from pydantic_ai import (
 )
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.messages import (
+    CapabilityLoadDeltaPart,
     ModelMessage,
     ModelRequest,
     ModelResponse,
     ToolCallPart,
-    ToolReturnPart,
 )
 from pydantic_ai.models import KnownModelName, Model
 from pydantic_ai.output import OutputSpec
@@ -34,6 +36,7 @@ from dex_agents_model import (
     ToolExecutionResult,
     ToolOutcomeUnknown,
 )
+from dex_agents_model.calls import RequestedToolCall
 
 from . import private
 from .errors import ToolStepFailed, describe
@@ -72,12 +75,13 @@ class ToolStep:
         """
         record = execution.tool_call
         call = ToolCallPart(record.tool_name, record.arguments, record.tool_call_id)
+        loaded = _loaded(record.call)
         try:
-            return await self._attempt(execution, ToolStepCapability[Any](call))
+            return await self._attempt(execution, ToolStepCapability[Any](call, loaded))
         except OwnerNotLoaded as owner:
-            # Nothing has run. With its capability loaded, the capability's hooks guard the tool too.
-            loaded = ToolStepCapability[Any](call, loaded=owner.capability_id)
-            return await self._attempt(execution, loaded)
+            # Nothing has run. A newer definition of the agent gives the tool on demand alone.
+            loaded = (*loaded, owner.capability_id)
+            return await self._attempt(execution, ToolStepCapability[Any](call, loaded))
 
     async def _attempt(
         self, execution: DeferredToolExecution, capability: ToolStepCapability[Any]
@@ -98,7 +102,7 @@ class ToolStep:
             raise _deferral(requests, capability, approved=record.call.requires_approval)
         if part.outcome != "success":
             raise ToolExecutionError(output_text(part))
-        return execution_result(part, capability.beside)
+        return execution_result(part, capability.beside, capability.queued)
 
     async def _run_tool(
         self, execution: DeferredToolExecution, capability: ToolStepCapability[Any]
@@ -130,18 +134,20 @@ class ToolStep:
 
 
 def _history(capability: ToolStepCapability[Any]) -> list[ModelMessage]:
-    """The call alone, behind the loading of the capability that owns the tool, if it was on demand."""
+    """The call alone, behind the capabilities on demand that were loaded: their hooks guard every tool."""
     call = ModelResponse(parts=[capability.call])
-    if capability.loaded is None:
+    if not capability.loaded:
         return [call]
-    name, kind, call_id = "load_capability", "capability-load", f"load {capability.loaded}"
-    load = ToolCallPart(name, {"id": capability.loaded}, call_id, tool_kind=kind)
-    loaded = ToolReturnPart(name, {"message": "Loaded."}, call_id, tool_kind=kind)
-    return [
-        ModelResponse(parts=[ToolCallPart.narrow_type(load)]),
-        ModelRequest(parts=[ToolReturnPart.narrow_type(loaded)]),
-        call,
-    ]
+    return [ModelRequest(parts=[CapabilityLoadDeltaPart(loaded=list(capability.loaded))]), call]
+
+
+def memo_of(loaded: Sequence[str]) -> str | None:
+    """What a tool's Step has to know of the model call that asked for it."""
+    return json.dumps({"loaded": list(loaded)}) if loaded else None
+
+
+def _loaded(call: RequestedToolCall) -> tuple[str, ...]:
+    return () if call.framework_memo is None else tuple(json.loads(call.framework_memo)["loaded"])
 
 
 def _output_type(agent: AbstractAgent[Any, Any]) -> Any:

@@ -116,6 +116,8 @@ def _open(call: DeferredToolCall, state: RunningModel, order: int) -> OpenCall:
         tool_call_id = ToolCallId(clean_text(call.tool_call_id))
     except ValueError as error:
         raise ContractBroken(f"the model's call of {call.tool_name!r}: {error}") from error
+    if call.framework_memo is not None and not is_storable(call.framework_memo):
+        raise ContractBroken(f"the memo of tool call {tool_call_id} cannot be stored")
     requested = RequestedToolCall(
         turn_id=state.active_turn_id,
         tool_call_id=tool_call_id,
@@ -125,6 +127,7 @@ def _open(call: DeferredToolCall, state: RunningModel, order: int) -> OpenCall:
         requires_approval=call.policy.is_approval_required,
         deferral_order=order,
         model_call=state.model_calls + 1,
+        framework_memo=call.framework_memo,
     )
     return AwaitingApproval(requested) if requested.requires_approval else Runnable(requested)
 

@@ -130,6 +130,7 @@ def requested(
     *,
     effect: ToolEffect = ToolEffect.READ,
     approved: bool = False,
+    memo: str | None = None,
 ) -> RequestedToolCall:
     return RequestedToolCall(
         turn_id=TurnId.of(1),
@@ -139,6 +140,7 @@ def requested(
         effect=effect,
         requires_approval=approved,
         deferral_order=0,
+        framework_memo=memo,
     )
 
 
@@ -260,15 +262,16 @@ def with_policies(**policies: ToolPolicy) -> AgentSessionOptions:
 
 
 def execution(
-    name: str,
+    name: str = "tool",
     arguments: str = "{}",
     *,
+    of: RequestedToolCall | None = None,
     call_id: str = "call",
     effect: ToolEffect = ToolEffect.READ,
     approved: bool = False,
     flow_id: SessionId = SESSION,
 ) -> DeferredToolExecution:
-    call = requested(call_id, name, arguments, effect=effect, approved=approved)
+    call = of or requested(call_id, name, arguments, effect=effect, approved=approved)
     return DeferredToolExecution(
         flow_id=flow_id,
         tool_call=Runnable(call),

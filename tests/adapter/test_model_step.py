@@ -484,27 +484,6 @@ async def test_run_model_step__takes_an_id_of_an_earlier_turn_again() -> None:
     assert outcome.new_messages[-1].text == "two"
 
 
-async def test_run_model_step__fails_when_a_queued_message_discards_the_tool_calls() -> None:
-    @dataclass
-    class Queues(AbstractCapability[Any]):
-        async def after_model_request(
-            self,
-            ctx: RunContext[Any],
-            *,
-            request_context: ModelRequestContext,
-            response: ModelResponse,
-        ) -> ModelResponse:
-            if ctx.run_step == 1:
-                ctx.enqueue("and another thing")
-            return response
-
-    agent = agent_with_tools([], capabilities=[Queues()])
-    model = ScriptedModel(tool_calls(("find", '{"x":1}', "a")), ["final"])
-
-    with pytest.raises(ModelStepFailed, match=r"without the results of the tool calls \['a'\]"):
-        await session(agent, model).ask("hi")
-
-
 async def test_run_model_step__fails_when_a_capability_built_in_the_run_answers_a_call() -> None:
     def answering(ctx: RunContext[Any]) -> HandleDeferredToolCalls[Any]:
         return HandleDeferredToolCalls(

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, RunContext, ToolDenied
 from pydantic_ai.agent import WrapperAgent
-from pydantic_ai.capabilities import AbstractCapability, Hooks
+from pydantic_ai.capabilities import AbstractCapability, Capability, Hooks
 from pydantic_ai.durable_exec._base import BaseDurabilityCapability
 from pydantic_ai.exceptions import (
     IncompleteToolCall,
@@ -251,6 +251,40 @@ def test_hides_unfinished_work__leaves_a_tools_own_words_alone() -> None:
 
 
 # --- habits that other files stand on ----------------------------------------------------------
+
+
+async def test_take_queued__empties_the_queue_of_a_run() -> None:
+    taken: list[object] = []
+    agent = Agent(
+        FunctionModel(lambda messages, info: ModelResponse([TextPart("done")])),
+        capabilities=[Capability(id="orders", description="Orders", defer_loading=True)],
+    )
+
+    @dataclass
+    class Takes(AbstractCapability[Any]):
+        async def before_run(self, ctx: RunContext[Any]) -> None:
+            ctx.enqueue("now")
+            ctx.enqueue("later", priority="when_idle")
+            ctx.load_capability("orders")
+            messages, loads = private.take_queued(ctx)
+            taken.extend([[message.parts for message in messages], loads])
+            taken.append(private.take_queued(ctx))
+
+    run = await agent.run("hi", capabilities=[Takes()])
+
+    words, loads, nothing = taken
+    assert isinstance(words, list)
+    assert [[part.content for part in parts] for parts in words] == [["now"], ["later"]]
+    assert (loads, nothing) == (["orders"], ([], []))
+    assert len(run.all_messages()) == 2
+
+
+def test_take_queued__finds_nothing_outside_a_run() -> None:
+    ctx = RunContext[object](
+        deps=None, model=FunctionModel(lambda messages, info: ModelResponse([])), usage=RunUsage()
+    )
+
+    assert private.take_queued(ctx) == ([], [])
 
 
 def test_run_timed_out__is_a_cancelled_run() -> None:

@@ -24,11 +24,11 @@ from pydantic_ai.durable_exec._base import BaseDurabilityCapability
 from pydantic_ai.tools import DeferredToolResults, Tool, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ExternalToolset, FunctionToolset, WrapperToolset
 
-from dex_agents_model import ToolEffect, ToolPolicy
+from dex_agents_model import ToolEffect, ToolPolicy, TurnCompleted
 from dex_agents_pydantic_ai import PydanticAIRunner, pydantic_ai_session_flow
 from dex_agents_pydantic_ai.tool_names import static_tool_names
 
-from .doubles import ScriptedModel, Session, with_policies
+from .doubles import ScriptedModel, Session, execution, succeeded, tool_calls, with_policies
 
 READ = ToolPolicy(ToolEffect.READ)
 
@@ -156,6 +156,23 @@ def test_refuse_unsuitable__accepts_capabilities_that_leave_deferral_alone(
     capability: AbstractCapability[Any],
 ) -> None:
     PydanticAIRunner(Agent(capabilities=[capability]))
+
+
+async def test_runner__stores_no_settings_of_an_agent_so_that_they_need_no_json_form() -> None:
+    agent = Agent(
+        tools=[f],
+        model_settings={"extra_body": object()},
+        metadata={"secret": object()},
+        validation_context=object(),
+    )
+    model = ScriptedModel(tool_calls(("f", "{}", "a")), ["done"])
+    runner = PydanticAIRunner(agent, model=model, deps_factory=lambda session: object())
+    played = Session(runner)
+
+    await played.ask("hi")
+    result = await runner.execute_deferred_tool_call(execution("f"))
+
+    assert isinstance(await played.resume(succeeded("a", result.output)), TurnCompleted)
 
 
 # --- policies --------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ CASES: tuple[Case, ...] = (
         view(TurnView, state=CALLING),
         ToolCallsRequested(
             "state",
-            (DeferredToolCall("a", "tool_a", "{}", ToolPolicy(ToolEffect.READ)),),
+            (DeferredToolCall("a", "tool_a", "{}", ToolPolicy(ToolEffect.READ), "noted"),),
             USED,
             run_state_tokens=7,
         ),
@@ -130,7 +130,7 @@ CASES: tuple[Case, ...] = (
             SetState(USING_TOOLS),
             SetUsage(SUM),
             SetRunState("state"),
-            PutToolCall(Runnable(READ)),
+            PutToolCall(Runnable(evolve(READ, framework_memo="noted"))),
             told=(
                 UsageRecorded(USED, SUM),
                 ToolCallDeferred(READ.tool_call_id, "tool_a", ToolEffect.READ, False),

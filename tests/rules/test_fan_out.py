@@ -325,6 +325,11 @@ LONG_NAME = "x" * 257
             "without a run state that can be stored",
         ),
         (requests(), (), "without naming a call"),
+        (
+            ToolCallsRequested("state", (evolve(deferred(READ), framework_memo="\ud800"),)),
+            (),
+            "the memo of tool call a cannot be stored",
+        ),
         (requests(READ, READ), (), "tool call IDs repeat within turn-2: ['a']"),
         (requests(READ), ENDED, "tool call IDs repeat within turn-2: ['a']"),
         (
@@ -358,6 +363,7 @@ LONG_NAME = "x" * 257
         "no run state",
         "a run state that UTF-8 cannot hold",
         "no calls",
+        "a memo that UTF-8 cannot hold",
         "an ID twice in a response",
         "an ID of an earlier model call of the turn",
         "an ID with a slash",

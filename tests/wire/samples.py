@@ -129,13 +129,15 @@ def _states() -> Iterator[Sample]:
         yield Sample(f"state_{name}", records.AgentState, state)
 
 
-def _with_files() -> Iterator[Sample]:
-    """Records of what is no text, and about how much of a model's input it takes."""
+def _of_the_framework() -> Iterator[Sample]:
+    """Records of what only a framework reads, and about how much of a model's input it takes."""
     spoken = AgentUserMessage("look", "message-1", '[{"kind":"image-url"}]')
     message = AgentMessage(3, TURN, MessageRole.USER, "<image>", estimated_tokens=1600)
     running = RunningTools(2, 3, 1, run_state_tokens=1700)
     calling = RunningModel(2, 3, 1, run_state_tokens=1700)
     returned = calls.Succeeded(REQUESTED, "drawn", framework_content="<image>", content_tokens=1600)
+    noted = calls.Runnable(evolve(REQUESTED, framework_memo="noted"))
+    yield Sample("tool_call_runnable_with_a_memo", calls.AgentToolCall, noted)
     yield Sample("user_message_with_files", AgentUserMessage, spoken)
     yield Sample("message_with_files", AgentMessage, message)
     yield Sample("state_running_tools_with_files", records.AgentState, running)
@@ -231,7 +233,7 @@ def _replies() -> Iterator[Sample]:
 SAMPLES: Final = (
     *_states(),
     *_tool_calls(),
-    *_with_files(),
+    *_of_the_framework(),
     *_events(),
     *_steps(),
     *_requests(),
