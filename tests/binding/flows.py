@@ -8,8 +8,9 @@ from pathlib import Path
 from attrs import evolve
 
 from dex_agents_dex import AgentSessionFlow, AgentSessionOptions, ToolEffect, ToolPolicy
+from dex_agents_model import CompactionPolicy
 
-from .scripted_runner import ScriptedRunner
+from .scripted_runner import ScriptedRunner, SummarizingRunner
 
 STATE_DIR_VARIABLE = "SCRIPTED_STATE_DIR"
 
@@ -27,6 +28,9 @@ POLICIES = {
 UNFENCED = "Unfenced"
 """Single-attempt tools run without a claim."""
 
+COMPACTING = "Compacting"
+"""Earlier turns are summarised once they are longer than 25 kB."""
+
 OPTIONS = AgentSessionOptions(tool_policies=POLICIES)
 
 
@@ -34,9 +38,12 @@ def build_flows(state_dir: Path) -> tuple[AgentSessionFlow, ...]:
     """All of them. ``state_dir`` holds the gates and the log of invocations."""
     runner = ScriptedRunner(state_dir)
     unfenced = evolve(OPTIONS, fence_single_attempt_tools=False)
+    window = CompactionPolicy(context_window_tokens=10_000, keep_recent_tokens=0)
+    compacting = evolve(OPTIONS, compaction=window)
     impatient = evolve(OPTIONS, interrupt_deadline=timedelta(seconds=1))
     return (
         AgentSessionFlow(runner, flow_type=SCRIPTED, options=OPTIONS),
         AgentSessionFlow(runner, flow_type=IMPATIENT, options=impatient),
         AgentSessionFlow(runner, flow_type=UNFENCED, options=unfenced),
+        AgentSessionFlow(SummarizingRunner(state_dir), flow_type=COMPACTING, options=compacting),
     )

@@ -14,7 +14,9 @@ from dex_agents_model import (
     DeferredToolCall,
     DeferredToolExecution,
     FrameworkMessage,
+    HistorySummarized,
     MessageRole,
+    SummaryRequest,
     ToolCallsRequested,
     ToolExecutionError,
     ToolExecutionResult,
@@ -27,6 +29,8 @@ from .script import Call, Script
 
 UNBUILDABLE = "odd: "
 """The runner can build no message of a text that begins so."""
+SUMMARY_CRASHES = "nobody can summarise this"
+"""Whoever is to summarise a turn with these words crashes."""
 ONE_CALL = AgentUsage(requests=1, input_tokens=10, output_tokens=2)
 
 
@@ -101,6 +105,18 @@ class ScriptedRunner:
             raise ToolExecutionError(asked.error)
         await hold(self._state_dir, call.flow_id, asked.late_gate)
         return ToolExecutionResult(output_of(asked, call.tool_call.arguments))
+
+
+class SummarizingRunner(ScriptedRunner):
+    """Its summary is always the same; it crashes over a turn whose model said so."""
+
+    async def summarize_history(self, request: SummaryRequest) -> HistorySummarized:
+        if any(SUMMARY_CRASHES in (message.text or "") for message in request.messages):
+            raise ConnectionError("no summary today")
+        return HistorySummarized("what was said so far", ONE_CALL)
+
+    def estimate_overhead_tokens(self) -> int:
+        return 0
 
 
 def output_of(call: Call, arguments: str) -> str:

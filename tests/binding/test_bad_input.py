@@ -82,7 +82,9 @@ def test_interrupt_id__of_another_form_is_refused(runtime: AgentRuntime) -> None
 
 
 def test_flow_type__that_is_unknown_is_refused(runtime: AgentRuntime) -> None:
-    message = "unknown flow type 'Other'; this runtime has Scripted, Impatient, Unfenced"
+    message = (
+        "unknown flow type 'Other'; this runtime has Scripted, Impatient, Unfenced, Compacting"
+    )
     with pytest.raises(ValueError, match=in_one_line(message)):
         runtime.sessions("Other")
 

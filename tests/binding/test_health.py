@@ -67,7 +67,7 @@ async def test_health__names_what_the_worker_is_not_in_line_for(tmp_path: Path) 
     assert (health.server_answers, health.worker_polls) == (True, False)
     assert health.trouble is not None
     assert health.trouble.startswith(f"the Worker is not in line at {engine.address} for: ")
-    assert health.trouble.endswith("Impatient, Scripted, Unfenced")
+    assert health.trouble.endswith("Compacting, Impatient, Scripted, Unfenced")
 
 
 async def test_health__of_a_runtime_that_was_not_entered_is_refused(tmp_path: Path) -> None:
