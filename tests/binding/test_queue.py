@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from dex_agents_dex import AgentRuntime, SessionAlreadyExists
@@ -83,17 +81,3 @@ async def test_send__of_a_blank_message_is_refused(conversation: Conversation, t
 
     snapshot = await conversation.end_of_turn()
     assert snapshot.queued_message_count == 0
-
-
-async def test_sends__of_many_at_once_each_begin_one_turn(conversation: Conversation) -> None:
-    await conversation.start(Reply(text="first"))
-    texts = [f"sent {number}" for number in range(20)]
-
-    sent = await asyncio.gather(*(conversation.say(Reply(text=text)) for text in texts))
-
-    assert all(sent)
-    await conversation.end_of_turn(21)
-    messages = await conversation.messages()
-    assert [message.turn_id.number for message in messages[::2]] == list(range(1, 22))
-    assert sorted(str(message.text) for message in messages[3::2]) == sorted(texts)
-    assert conversation.calls() == [("model", 1)] * 21
