@@ -146,6 +146,7 @@ class DeferredToolCall:
     """One tool call that the model asked for, as the runner saw it; checked by the session.
 
     ``framework_memo`` comes back with the call's record; it must be text that UTF-8 can hold.
+    ``arguments`` is JSON text of an object, never a guess at one: a runner lets the model correct others.
     """
 
     tool_call_id: str

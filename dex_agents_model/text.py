@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from hashlib import sha256
+from math import isfinite
 from typing import Final
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
@@ -30,16 +31,28 @@ def parse_json(text: str) -> object:
     """The JSON value that ``text`` is.
 
     Raises:
-        ValueError: it is none, it is nested too deep, or it holds a number that JSON does not know.
+        ValueError: it is none, it is nested too deep, or it holds a number that is not finite.
     """
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError as error:
         raise ValueError("the JSON text is nested too deep") from error
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+def is_json_object(text: str) -> bool:
+    """Whether ``text`` is JSON of an object, as `parse_json` reads it: what the arguments of a tool call must be."""
+    try:
+        return isinstance(parse_json(text), dict)
+    except ValueError:
+        return False
+
+
+def _finite(number: str) -> float:
+    """Lenient readers take NaN, Infinity and 1e999 for numbers, and strict ones refuse what they wrote of them."""
+    value = float(number)
+    if not isfinite(value):
+        raise ValueError(f"{number} is no number of JSON")
+    return value
 
 
 def size_bytes(text: str) -> int:

@@ -19,8 +19,9 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
 )
+from pydantic_core import from_json, to_json
 
-from dex_agents_model.text import clean_text
+from dex_agents_model.text import clean_text, is_json_object, parse_json
 
 # Fields of a message or of one of its parts.
 _OPAQUE: Final = frozenset({"id", "provider_details", "provider_response_id", "signature"})
@@ -50,16 +51,39 @@ def clean_json(value: Any) -> Any:
 
 
 def clean_arguments(arguments: str) -> str:
-    """JSON text of a tool call's arguments, storable also behind its escapes; no JSON stays no JSON."""
+    """JSON text of a tool call's arguments, storable also behind its escapes; no JSON stays no JSON.
+
+    What only a lenient reader takes for JSON, such as NaN, becomes a text in it, which is no
+    arguments: Pydantic AI is lenient here, and the providers that get the call back are not.
+    """
     arguments = clean_text(arguments)
-    if "\\u" not in arguments:
-        return arguments
     try:
-        data = json.loads(arguments)
+        data = parse_json(arguments)
     except ValueError:
+        return json.dumps(arguments, ensure_ascii=False) if _is_read(arguments) else arguments
+    if "\\u" not in arguments:
         return arguments
     cleaned = clean_json(data)
     return arguments if cleaned == data else json.dumps(cleaned, ensure_ascii=False)
+
+
+def _is_read(arguments: str) -> bool:
+    try:
+        from_json(arguments)
+    except ValueError:
+        return False
+    return True
+
+
+def _clean_arguments(arguments: str | Mapping[str, Any] | None) -> Any:
+    """Of a call as it came, in either form."""
+    if arguments is None:
+        return None
+    if isinstance(arguments, str):
+        return clean_arguments(arguments)
+    cleaned = clean_json(arguments)
+    text = to_json(cleaned).decode()
+    return cleaned if is_json_object(text) else clean_arguments(text)
 
 
 def clean_dumped_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -83,13 +107,10 @@ def _clean_part(part: ModelResponsePart) -> ModelResponsePart:
     if isinstance(part, TextPart | ThinkingPart):
         return replace(part, content=clean_text(part.content))
     if isinstance(part, ToolCallPart):
-        arguments = part.args
         cleaned: dict[str, Any] = {
             "tool_name": clean_text(part.tool_name),
             "tool_call_id": clean_text(part.tool_call_id),
-            "args": clean_arguments(arguments)
-            if isinstance(arguments, str)
-            else clean_json(arguments),
+            "args": _clean_arguments(part.args),
         }
         return replace(part, **cleaned)
     return part

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic_ai import DeferredToolRequests, RunContext
+from pydantic_ai import DeferredToolRequests, ModelRetry, RunContext
 from pydantic_ai.capabilities import (
     AbstractCapability,
     AgentNode,
@@ -40,7 +40,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_graph import End
 
 from dex_agents_model import AgentEventWriter, ToolEffect
-from dex_agents_model.text import clean_text
+from dex_agents_model.text import clean_text, is_json_object
 
 from .cleaning import clean_response
 from .providers import ModelCall
@@ -126,6 +126,8 @@ class ModelStepCapability(AbstractCapability[AgentDepsT]):
             if isinstance(args, str)
             else validator.validate_python(args, context=ctx.validation_context)
         )
+        if isinstance(args, str) and not is_json_object(args or "{}"):  # the tool has no schema
+            raise ModelRetry("The arguments of a tool call must be a JSON object.")
         return validated
 
     async def wrap_model_request(

@@ -22,7 +22,7 @@ from ..events import ToolCallDeferred, TurnEvent, UsageRecorded
 from ..ids import ToolCallId
 from ..records import RunningModel, RunningTools
 from ..steps import ResumeTurn, RunModel
-from ..text import clean_text, is_storable, size_bytes
+from ..text import clean_text, is_json_object, is_storable, shorten, size_bytes
 from ..views import TurnView
 from .approval import MAX_PENDING_APPROVALS, interrupts_for
 from .limits import end_after_a_call, running_model
@@ -31,6 +31,8 @@ from .tools import first_step
 MAX_TURN_TOOL_CALLS: Final = 1000
 MAX_TURN_TOOL_CALL_ID_BYTES: Final = 48 * 1024
 """The session's state names every call of the turn, and travels with each of its Steps."""
+
+_SHOWN_BYTES: Final = 200
 
 
 def fan_out_tool_calls(
@@ -118,11 +120,17 @@ def _open(call: DeferredToolCall, state: RunningModel, order: int) -> OpenCall:
         raise ContractBroken(f"the model's call of {call.tool_name!r}: {error}") from error
     if call.framework_memo is not None and not is_storable(call.framework_memo):
         raise ContractBroken(f"the memo of tool call {tool_call_id} cannot be stored")
+    arguments = clean_text(call.arguments)
+    if not is_json_object(arguments):
+        raise ContractBroken(
+            f"the arguments of the model's call of {call.tool_name!r} are no JSON object:"
+            f" {shorten(arguments, _SHOWN_BYTES)!r}"
+        )
     requested = RequestedToolCall(
         turn_id=state.active_turn_id,
         tool_call_id=tool_call_id,
         tool_name=clean_text(call.tool_name),
-        arguments=clean_text(call.arguments),
+        arguments=arguments,
         effect=call.policy.effect,
         requires_approval=call.policy.is_approval_required,
         deferral_order=order,

@@ -60,7 +60,7 @@ from ..steps import (
     RunModel,
     Step,
 )
-from ..text import clean_text, parse_json, shorten, size_bytes
+from ..text import clean_text, is_json_object, shorten, size_bytes
 from ..views import (
     AnswerView,
     ApprovalsView,
@@ -278,12 +278,8 @@ def _fits(request: ResolveInterrupt, asked: AgentInterrupt, now: datetime) -> bo
 
 
 def _is_object(text: str) -> bool:
-    if size_bytes(text) > MAX_EDITED_ARGUMENT_BYTES or clean_text(text) != text:
-        return False
-    try:
-        return isinstance(parse_json(text), dict)
-    except ValueError:
-        return False
+    is_storable = size_bytes(text) <= MAX_EDITED_ARGUMENT_BYTES and clean_text(text) == text
+    return is_storable and is_json_object(text)
 
 
 def _within_bounds(messages: tuple[AgentMessage, ...], limit: int) -> tuple[AgentMessage, ...]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from dex_agents_model import AgentUsage
+from dex_agents_model.text import is_json_object
 
 from .sse_server import Json, Reply
 
@@ -76,6 +77,6 @@ def refuse_invalid(messages: list[Json]) -> None:
             assert waiting == [], "a tool call has no result right after it"
         for call in message.get("tool_calls", ()):
             waiting.append(call["id"])
-            assert isinstance(json.loads(call["function"]["arguments"]), dict)
+            assert is_json_object(call["function"]["arguments"])
         assert message.get("content") or message.get("tool_calls"), f"{message} is empty"
     assert waiting == []

@@ -43,9 +43,17 @@ GOOD = "a\ufffdb\ufffdc\x7f\N{GRINNING FACE}"
         ('{"x": "\ud800"}', '{"x": "\ufffd"}'),
         ('{"x": "\\ud800', '{"x": "\\ud800'),
         ("", ""),
+        ('{"x": 1', '{"x": 1'),
+        ("[7]", "[7]"),
+        ('{"x": NaN}', '"{\\"x\\": NaN}"'),
+        ('{"x": [-Infinity, "\\u0000"]}', '"{\\"x\\": [-Infinity, \\"\\\\u0000\\"]}"'),
+        ('{"x": 1e999}', '"{\\"x\\": 1e999}"'),
+        ('{"x": 1e-999}', '{"x": 1e-999}'),
     ],
 )
-def test_clean_arguments__changes_only_what_cannot_be_stored(written: str, kept: str) -> None:
+def test_clean_arguments__changes_only_what_cannot_be_stored_or_sent(
+    written: str, kept: str
+) -> None:
     assert clean_arguments(written) == kept
 
 
@@ -64,6 +72,7 @@ def test_clean_response__cleans_every_text_and_no_signature() -> None:
             ToolCallPart(BAD, {BAD: BAD}, BAD),
             ToolCallPart("f", BAD, "b"),
             ToolCallPart("g", None, "c"),
+            ToolCallPart("h", {"x": float("nan")}, "d"),
         ]
     )
 
@@ -73,6 +82,7 @@ def test_clean_response__cleans_every_text_and_no_signature() -> None:
         ToolCallPart(GOOD, {GOOD: GOOD}, GOOD),
         ToolCallPart("f", GOOD, "b"),
         ToolCallPart("g", None, "c"),
+        ToolCallPart("h", '"{\\"x\\":NaN}"', "d"),
     ]
 
 

@@ -31,6 +31,8 @@ class Call:
     """Makes the arguments as much longer."""
     early_gate: str | None = None
     """Reached when a Worker has the call, and the tool has not begun."""
+    raw: str | None = None
+    """What an agent's model writes in place of the arguments (`tests/field_cases`)."""
     late_gate: str | None = None
     """Reached when the tool's work is done, and its result is told to nobody yet."""
 

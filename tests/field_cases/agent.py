@@ -106,9 +106,13 @@ def _said(reply: Reply) -> Sequence[str | DeltaToolCalls]:
     if not reply.calls:
         return ["a" * reply.text_characters if reply.text_characters else reply.text]
     return [
-        {index: DeltaToolCall(name=call.tool, json_args=call.arguments(), tool_call_id=call.id)}
+        {index: DeltaToolCall(name=call.tool, json_args=_written(call), tool_call_id=call.id)}
         for index, call in enumerate(reply.calls, start=1)
     ]
+
+
+def _written(call: Call) -> str:
+    return call.arguments() if call.raw is None else call.raw
 
 
 # --- its tools -------------------------------------------------------------------------------

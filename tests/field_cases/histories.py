@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from pydantic_ai.messages import (
@@ -18,24 +19,38 @@ from dex_agents_model import AgentMessage
 
 
 def faults_of(messages: Iterable[ModelMessage]) -> list[str]:
-    """Each call without exactly one result in the request right behind it, and each result without a call."""
+    """Each call without exactly one result right behind it, and each result without a call.
+
+    And each call whose arguments cannot be sent as an object. Requests that follow each other are
+    one, as they are for providers.
+    """
     faults: list[str] = []
     waiting: list[str] = []
     for message in messages:
         if isinstance(message, ModelResponse):
             faults += [f"{call} has no result" for call in waiting]
-            waiting = [p.tool_call_id for p in message.parts if isinstance(p, ToolCallPart)]
+            calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
+            faults += [f"{c.tool_call_id} has no object" for c in calls if not _has_an_object(c)]
+            waiting = [call.tool_call_id for call in calls]
             continue
         for part in message.parts:
             if not isinstance(part, ToolReturnPart):
-                continue
-            if part.tool_call_id in waiting:
+                faults += [f"{call} has no result right behind it" for call in waiting]
+                waiting = []
+            elif part.tool_call_id in waiting:
                 waiting.remove(part.tool_call_id)
             else:
                 faults.append(f"{part.tool_call_id} has a result and no call right before it")
-        faults += [f"{call} has no result right behind it" for call in waiting]
-        waiting = []
     return faults + [f"{call} has no result" for call in waiting]
+
+
+def _has_an_object(call: ToolCallPart) -> bool:
+    """Whether a provider that wants an object for the arguments can be sent one, in strict JSON."""
+    try:
+        json.dumps(call.args_as_dict(), allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def loaded(messages: Iterable[AgentMessage]) -> list[ModelMessage]:

@@ -182,7 +182,7 @@ FAN_OUTS = (
         RUN,
         view(TurnView),
         ToolCallsRequested(
-            "state", (DeferredToolCall("\x00", "\ud800", '"\x00"', ToolPolicy(ToolEffect.READ)),), USED
+            "state", (DeferredToolCall("\x00", "\ud800", '{"\x00":1}', ToolPolicy(ToolEffect.READ)),), USED
         ),
         StepDecision(
             commit=Commit(
@@ -191,7 +191,7 @@ FAN_OUTS = (
                     SetUsage(SUM),
                     SetRunState("state"),
                     PutToolCall(
-                        Runnable(evolve(call("\ufffd", arguments='"\ufffd"'), tool_name="\ufffd"))
+                        Runnable(evolve(call("\ufffd", arguments='{"\ufffd":1}'), tool_name="\ufffd"))
                     ),
                 ),
                 events=told(
@@ -204,7 +204,7 @@ FAN_OUTS = (
     ),
 )  # fmt: skip
 
-LONG_ARGUMENTS = '"' + "\u00e9" * 512 + '"'
+LONG_ARGUMENTS = '{"' + "\u00e9" * 511 + '":1}'
 ASKED_AT_LENGTH = call(
     "d", ToolEffect.UNCLASSIFIED, arguments=LONG_ARGUMENTS, requires_approval=True
 )
@@ -224,7 +224,7 @@ FAN_OUT_AT_LENGTH = Reacts(
                     (
                         evolve(
                             QUESTION,
-                            arguments='"' + "\u00e9" * 511 + "... [1026 bytes in full]",
+                            arguments='{"' + "\u00e9" * 511 + "... [1028 bytes in full]",
                             arguments_digest=digest(LONG_ARGUMENTS),
                         ),
                     )
@@ -236,22 +236,22 @@ FAN_OUT_AT_LENGTH = Reacts(
     ),
 )
 
-TIGHT = AgentSessionOptions(max_response_argument_bytes=6)
+TIGHT = AgentSessionOptions(max_response_argument_bytes=8)
 COUNTED = Commit(writes=(SetUsage(SUM),), events=told(UsageRecorded(USED, SUM)))
-SIX_BYTES = '"\u00e9\u00e9"'
+EIGHT_BYTES = '{"\u00e9":1}'
 FAN_OUTS_WITHIN_BOUNDS = (
     Reacts(
         "fan_out_tool_calls__takes_arguments_up_to_the_limit",
         RUN,
         view(TurnView, options=TIGHT),
-        requests(call("a", arguments=SIX_BYTES)),
+        requests(call("a", arguments=EIGHT_BYTES)),
         StepDecision(
             commit=Commit(
                 writes=(
                     SetState(using("a")),
                     SetUsage(SUM),
                     SetRunState("state"),
-                    PutToolCall(Runnable(call("a", arguments=SIX_BYTES))),
+                    PutToolCall(Runnable(call("a", arguments=EIGHT_BYTES))),
                 ),
                 events=told(UsageRecorded(USED, SUM), announced(READ)),
             ),
@@ -262,9 +262,9 @@ FAN_OUTS_WITHIN_BOUNDS = (
         "fan_out_tool_calls__fails_a_turn_whose_arguments_are_over_the_limit_together",
         RUN,
         view(TurnView, options=TIGHT),
-        requests(call("a", arguments="1234"), call("b", order=1, arguments="123")),
+        requests(call("a", arguments='{"":1}'), call("b", order=1, arguments="{ }")),
         over_a_limit(
-            "the model's 2 tool calls have 7 bytes of arguments; max_response_argument_bytes is 6",
+            "the model's 2 tool calls have 9 bytes of arguments; max_response_argument_bytes is 8",
             COUNTED,
         ),
     ),
@@ -309,6 +309,7 @@ def test_fan_out(case: Case) -> None:
 
 
 LONG_NAME = "x" * 257
+NO_ARGUMENTS = ("", '{"a": 1', '{"a": 1}x', "{'a': 1}", "[7]", "null", '{"a": NaN}', '{"a": 1e999}')
 
 
 @pytest.mark.parametrize(
@@ -381,6 +382,15 @@ def test_fan_out_tool_calls__refuses_what_breaks_the_runner_contract(
         react(RUN, given, asked, NOW)
 
 
+@pytest.mark.parametrize("arguments", NO_ARGUMENTS)
+def test_fan_out_tool_calls__guesses_no_arguments(arguments: str) -> None:
+    asked = requests(READ, call("b", order=1, arguments=arguments))
+    message = f"the arguments of the model's call of 'tool_b' are no JSON object: {arguments!r}"
+
+    with pytest.raises(ContractBroken, match=f"^{re.escape(message)}$"):
+        react(RUN, view(TurnView), asked, NOW)
+
+
 @pytest.mark.parametrize(
     ("questions", "shown_bytes"), [(100, 245), (25, 983), (24, 1024), (1, 1024)]
 )
@@ -388,7 +398,7 @@ def test_fan_out_tool_calls__shows_24_kibibytes_of_all_questions_and_1_of_each(
     questions: int, shown_bytes: int
 ) -> None:
     asked = tuple(
-        call(f"c{n}", order=n, arguments="x" * 2000, requires_approval=True)
+        call(f"c{n}", order=n, arguments='{"' + "x" * 1994 + '":1}', requires_approval=True)
         for n in range(questions)
     )
 
@@ -396,5 +406,5 @@ def test_fan_out_tool_calls__shows_24_kibibytes_of_all_questions_and_1_of_each(
 
     assert isinstance(decision, StepDecision)
     listed = [w.interrupts for w in decision.commit.writes if isinstance(w, SetInterrupts)]
-    shown = "x" * shown_bytes + "... [2000 bytes in full]"
+    shown = '{"' + "x" * (shown_bytes - 2) + "... [2000 bytes in full]"
     assert [[i.arguments for i in interrupts] for interrupts in listed] == [[shown] * questions]

@@ -397,7 +397,7 @@ def test_complete_turn__keeps_an_answer_that_is_data_with_its_last_message() -> 
         ((), "{}", "with an output and without a message"),
         (("<>",), "", "the turn's output is no JSON: Expecting value"),
         (("<>",), "{'days': 3}", "the turn's output is no JSON"),
-        (("<>",), '{"days": NaN}', "the turn's output is no JSON: NaN is no JSON"),
+        (("<>",), '{"days": NaN}', "the turn's output is no JSON: NaN is no number of JSON"),
         (("<>",), "[" * 100_000, "the turn's output is no JSON: the JSON text is nested too deep"),
         (("<>",), '"\ud800"', "the turn's output holds text that UTF-8 cannot hold"),
     ],
