@@ -7,6 +7,8 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 BIN := .venv/bin
 STAMP := .venv/.made-from-lock
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq
+# The oldest release of Pydantic AI that is supported lies over the packages of .venv, which stay as they are.
+OLDEST := .venv/oldest-pydantic-ai
 # The benchmarks' peers have an environment of their own, which nothing else needs.
 BENCH_BIN := .venv-bench/bin
 BENCH_STAMP := .venv-bench/.made-from-lock
@@ -16,7 +18,7 @@ PACKAGES := dex_agents_model dex_agents_dex dex_agents_pydantic_ai
 CODE := $(wildcard $(PACKAGES) tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test sim sim-deep mutation lint types rooms fmt docs docs-check chaos soak fuzz bench bench-full bench-memory flames bench-engine bench-model all lock clean
+.PHONY: help venv demo test test-oldest sim sim-deep mutation lint types rooms fmt docs docs-check chaos soak fuzz bench bench-full bench-memory flames bench-engine bench-model all lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +37,14 @@ demo: $(STAMP)  ## run examples/orders.py: one agent session, with its Worker ki
 
 test: sim  ## run every test
 	@$(BIN)/python -m pytest -n 3 --dist loadscope
+
+$(OLDEST): requirements/oldest.txt $(STAMP)
+	@rm -rf $@
+	@$(PIP) --no-deps --require-hashes --target $@ -r requirements/oldest.txt
+
+test-oldest: $(OLDEST)  ## run the adapter's tests, but for real processes, on the oldest Pydantic AI
+	@PYTHONPATH=$(CURDIR):$(CURDIR)/$(OLDEST) $(BIN)/python -c 'import pydantic_ai; print(pydantic_ai.__file__)'
+	@PYTHONPATH=$(CURDIR):$(CURDIR)/$(OLDEST) $(BIN)/python -m pytest -n 3 tests/adapter --ignore tests/adapter/test_real_stack.py
 
 sim: $(STAMP)  ## search every interleaving of each session scenario, with one crash or redelivery
 	@$(BIN)/python -m dex_agents_model.simulation explore --jobs 2
@@ -102,12 +112,13 @@ $(BENCH_STAMP): requirements/bench.txt
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BENCH_BIN)/python -m pip install -qq --require-hashes -r requirements/bench.txt
 	@touch $@
 
-all: lint types rooms docs-check test  ## everything that must pass
+all: lint types rooms docs-check test test-oldest  ## everything that must pass
 
 lock: $(STAMP)  ## write requirements/*.txt from pyproject.toml; UPGRADE=--upgrade takes new releases
 	@$(UV_COMPILE) --output-file requirements/model.txt pyproject.toml
 	@$(UV_COMPILE) --extra dev --output-file requirements/dev.txt pyproject.toml
 	@$(UV_COMPILE) --extra bench --output-file requirements/bench.txt pyproject.toml
+	@$(UV_COMPILE) --no-deps --output-file requirements/oldest.txt requirements/oldest.in
 
 clean:  ## remove .venv, .venv-bench and every cache
 	@rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
