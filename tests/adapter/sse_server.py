@@ -30,8 +30,9 @@ class Reply:
     """Whether nothing more comes after the frames, until the client is gone."""
 
 
-def refused(status: int) -> Reply:
-    return Reply(status=status, headers=[("retry-after", "1")])
+def refused(status: int, *, retry_after: str = "1") -> Reply:
+    """``retry_after`` is in seconds."""
+    return Reply(status=status, headers=[("retry-after", retry_after)])
 
 
 def cut(whole: Reply, *, after_frames: int) -> Reply:

@@ -25,13 +25,15 @@ SIGNATURE = "ErUB+/=\N{GRINNING FACE}\x01 \\u0000=="
 
 
 @asynccontextmanager
-async def provider(*replies: Reply) -> AsyncIterator[tuple[SseServer, Model]]:
+async def provider(*replies: Reply, max_retries: int = 0) -> AsyncIterator[tuple[SseServer, Model]]:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
     async with (
         sse_server(*replies) as server,
-        anthropic.AsyncAnthropic(base_url=server.base_url, api_key="none", max_retries=0) as client,
+        anthropic.AsyncAnthropic(
+            base_url=server.base_url, api_key="none", max_retries=max_retries
+        ) as client,
     ):
         yield (
             server,
@@ -143,6 +145,18 @@ async def test_anthropic__a_refused_call_fails_the_attempt_and_its_retry_asks_th
         done = await played.call_model()
 
     assert isinstance(done, TurnCompleted)
+    assert server.requests[0] == server.requests[1]
+
+
+async def test_anthropic__a_client_that_is_told_when_to_retry_does_so_within_the_attempt() -> None:
+    refusal = refused(429, retry_after="0.001")
+    async with provider(refusal, message(text("Hello.")), max_retries=1) as (server, model):
+        played = Session(PydanticAIRunner(order_agent(), model=model))
+        done = await played.ask("Hi")
+
+    assert isinstance(done, TurnCompleted)
+    assert done.usage.requests == 1
+    assert played.events.told == [("text_delta", "Hello.")]
     assert server.requests[0] == server.requests[1]
 
 

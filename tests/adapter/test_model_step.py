@@ -27,6 +27,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
 )
 from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, FunctionModel
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
@@ -36,6 +37,7 @@ from dex_agents_model import (
     AgentSessionOptions,
     AgentUsage,
     DeferredToolCall,
+    ModelCallMetadata,
     SessionId,
     ToolCallsRequested,
     ToolEffect,
@@ -538,6 +540,21 @@ async def test_run_model_step__needs_a_model_that_streams() -> None:
 
     with pytest.raises(ModelStepFailed, match="stream"):
         await session(Agent(), model).ask("hi")
+
+
+async def test_run_model_step__tells_which_model_of_a_fallback_answered() -> None:
+    def overloaded(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        raise ModelHTTPError(status_code=503, model_name="first", body="busy")
+
+    first = FunctionModel(stream_function=overloaded, model_name="first")
+    played = Session(PydanticAIRunner(Agent(FallbackModel(first, ScriptedModel(["hello"])))))
+
+    done = await played.ask("hi")
+
+    assert isinstance(done, TurnCompleted)
+    assert done.metadata == ModelCallMetadata(
+        request_model="fallback:first,scripted", response_model="scripted"
+    )
 
 
 # --- what the run is given -------------------------------------------------------------------

@@ -38,10 +38,14 @@ class Answer(BaseModel):
 
 
 @asynccontextmanager
-async def provider(*replies: Reply) -> AsyncIterator[tuple[SseServer, OpenAIChatModel]]:
+async def provider(
+    *replies: Reply, max_retries: int = 0
+) -> AsyncIterator[tuple[SseServer, OpenAIChatModel]]:
     async with (
         sse_server(*replies) as server,
-        AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="none", max_retries=0) as client,
+        AsyncOpenAI(
+            base_url=f"{server.base_url}/v1", api_key="none", max_retries=max_retries
+        ) as client,
     ):
         yield server, OpenAIChatModel("gpt-5.2", provider=OpenAIProvider(openai_client=client))
 
@@ -157,6 +161,18 @@ async def test_openai__a_refused_call_fails_the_attempt_and_its_retry_asks_the_s
         done = await played.call_model()
 
     assert isinstance(done, TurnCompleted)
+    assert server.requests[0] == server.requests[1]
+
+
+async def test_openai__a_client_that_is_told_when_to_retry_does_so_within_the_attempt() -> None:
+    refusal = refused(429, retry_after="0.001")
+    async with provider(refusal, text("Hello."), max_retries=1) as (server, model):
+        played = Session(PydanticAIRunner(order_agent(), model=model))
+        done = await played.ask("Hi")
+
+    assert isinstance(done, TurnCompleted)
+    assert done.usage.requests == 1
+    assert played.events.told == [("text_delta", "Hello.")]
     assert server.requests[0] == server.requests[1]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import pytest
 from pydantic import BaseModel, TypeAdapter
 from pydantic_ai import Agent, ModelRetry, RunContext
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities import AbstractCapability, PrepareTools
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 from pydantic_ai.messages import (
     BinaryContent,
@@ -476,6 +476,22 @@ async def test_tool_step__never_enters_a_tool_that_the_call_does_not_fit(
         await run(agent_with(tool, agent_retries=retries), name, arguments, approved=approved)
 
     assert words in str(raised.value)
+
+
+async def test_tool_step__knows_no_tool_that_a_hook_hides_there() -> None:
+    async def only_in_a_conversation(
+        ctx: RunContext[Any], definitions: list[ToolDefinition]
+    ) -> list[ToolDefinition]:
+        return definitions if ctx.prompt else []
+
+    async def tool(ctx: RunContext[object]) -> str:
+        raise AssertionError("it must not run")
+
+    agent = Agent(capabilities=[PrepareTools(only_in_a_conversation)])
+    agent.tool(tool)
+
+    with pytest.raises(ToolExecutionError, match="Unknown tool name: 'tool'"):
+        await run(agent, "tool")
 
 
 async def test_tool_step__says_that_nothing_ran_when_a_validator_defers_the_call() -> None:
