@@ -38,7 +38,7 @@ from .entries import texts_of
 from .entry_texts import ReadEntries, StoredTexts
 from .errors import FlowNotBound
 from .known import Known
-from .loads import Loading, head_entries_of, loads_of
+from .loads import Loading, loads_of, options_of
 from .port import SessionBinding
 from .reading import SessionReader
 from .schema import DEFINITIONS, LOCKS, RUN_STATE_PART_COUNT
@@ -54,7 +54,7 @@ def _answers(request: type[Request]) -> Callable[[H], H]:
     entry = RPC_OF[request]
     loads = loads_of(entry.reads)
     return dex.rpc(
-        lock_attributes=tuple(LOCKS[lock] for lock in entry.locks),
+        lock_attributes=tuple(LOCKS[lock] for lock in entry.locks if lock in LOCKS),
         is_transactional=entry.transactional,
         load_attribute_maps=loads.maps,
         load_channels=loads.channels,
@@ -118,7 +118,7 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
             AgentSessionError: the session could not be asked.
         """
         client = self._bound("fence its single-attempt tools")
-        options = dex.RPCInvokeOptions(load_attribute_map_instances=head_entries_of(request.call))
+        options = options_of(request)
         return await retrying(
             client,
             session,

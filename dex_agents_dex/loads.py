@@ -17,20 +17,24 @@ from attrs import frozen
 from dex_agents_model.ids import ToolCallId
 from dex_agents_model.layout import (
     message_key,
+    request_ids_key,
     run_state_keys,
     steering_key,
     tool_call_part_keys,
 )
 from dex_agents_model.records import AgentState, RunningModel, RunningTools
+from dex_agents_model.requests import ClaimToolCall, IdentifiedRequest, Request
 from dex_agents_model.steps import CallStep, Step
 from dex_agents_model.table import SPEC_OF
 from dex_agents_model.views import (
     ApprovalsView,
     ApprovalView,
     CompactionView,
+    QueueingView,
     QueueView,
     ResumeView,
     RpcView,
+    SteeringView,
     StepView,
     TurnView,
     UnfinishedTurnView,
@@ -48,6 +52,7 @@ from .schema import (
     INTERRUPT_RESOLUTIONS,
     QUEUED_USER_MESSAGES,
     STEERING_MESSAGES,
+    TAKEN_REQUEST_IDS,
     TAKEN_STEERING,
     TOOL_CALL_CLAIMS,
     TOOL_CALL_RESULTS,
@@ -79,6 +84,8 @@ _LOADS_OF: Final[Mapping[type[object], Loads]] = MappingProxyType(
         ),
         ApprovalView: Loads(channels=(STEERING_MESSAGES,)),
         QueueView: Loads(channels=(QUEUED_USER_MESSAGES,)),
+        QueueingView: Loads(channels=(QUEUED_USER_MESSAGES,)),
+        SteeringView: Loads(channels=(STEERING_MESSAGES,)),
         ApprovalsView: Loads(maps=(APPROVALS,)),
     }
 )
@@ -87,6 +94,19 @@ _LOADS_OF: Final[Mapping[type[object], Loads]] = MappingProxyType(
 def loads_of(view: type[StepView | RpcView]) -> Loads:
     """What Dex is to load for ``view``, whatever the Step or the request is about."""
     return _LOADS_OF.get(view, _NOTHING)
+
+
+def options_of(request: Request) -> dex.RPCInvokeOptions:
+    """The entries that Dex is to load, and to lock, for ``request`` alone."""
+    if isinstance(request, ClaimToolCall):
+        return dex.RPCInvokeOptions(load_attribute_map_instances=head_entries_of(request.call))
+    if isinstance(request, IdentifiedRequest):
+        key = request_ids_key(request.request_id)
+        return dex.RPCInvokeOptions(
+            load_attribute_map_instances=(TAKEN_REQUEST_IDS.load(key),),
+            lock_attribute_map_instances=(TAKEN_REQUEST_IDS.lock(key),),
+        )
+    return dex.RPCInvokeOptions()
 
 
 def head_entries_of(call: ToolCallId) -> tuple[dex.AttributeMapLoad, ...]:

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from dex_agents_model.calls import AgentToolCall
 from dex_agents_model.ids import SessionId, ToolCallId, TurnId
-from dex_agents_model.layout import Entry, read_shortened_tool_call
+from dex_agents_model.layout import Entry, read_shortened_tool_call, request_ids_key
 from dex_agents_model.policy import AgentSessionOptions
 from dex_agents_model.records import (
     AgentInterrupt,
@@ -19,18 +19,19 @@ from dex_agents_model.records import (
     RunningModel,
     RunningTools,
 )
-from dex_agents_model.requests import ClaimToolCall, Request
+from dex_agents_model.requests import ClaimToolCall, IdentifiedRequest, Request
 from dex_agents_model.views import (
     AnswerView,
     ApprovalsView,
     CallView,
     PendingSteering,
     PendingUserMessage,
+    QueueingView,
     QueueView,
-    RequestIdsView,
     RpcView,
     SessionView,
     SnapshotView,
+    SteeringView,
 )
 
 from .schema import (
@@ -70,14 +71,8 @@ class SessionReader:
                 tool_calls=self._loaded_tool_calls(),
                 queued_message_count=QUEUED_USER_MESSAGES.size(self.context),
             )
-        if issubclass(kind, AnswerView):
-            return self.fill(
-                AnswerView,
-                taken_request_ids=self._taken_request_ids,
-                interrupts=self.interrupts,
-            )
-        if issubclass(kind, RequestIdsView):
-            return self.fill(RequestIdsView, taken_request_ids=self._taken_request_ids)
+        if isinstance(request, IdentifiedRequest):
+            return self._identified_view(kind, request)
         if issubclass(kind, QueueView):
             return self.fill(QueueView, queued=self._queued())
         if issubclass(kind, ApprovalsView):
@@ -125,9 +120,19 @@ class SessionReader:
             for message in STEERING_MESSAGES.pending_messages(self.context)
         )
 
-    @property
-    def _taken_request_ids(self) -> tuple[str, ...]:
-        return TAKEN_REQUEST_IDS.get(self.context) or ()
+    def _identified_view(self, kind: type[RpcView], request: IdentifiedRequest) -> RpcView:
+        key = request_ids_key(request.request_id)
+        taken: tuple[str, ...] = TAKEN_REQUEST_IDS.get(self.context, key) or ()
+        if issubclass(kind, QueueingView):
+            return self.fill(QueueingView, taken_request_ids=taken, queued=self._queued())
+        if issubclass(kind, SteeringView):
+            return self.fill(
+                SteeringView,
+                taken_request_ids=taken,
+                interrupts=self.interrupts,
+                pending_steering=self.pending_steering(),
+            )
+        return self.fill(AnswerView, taken_request_ids=taken, interrupts=self.interrupts)
 
     def _loaded_tool_calls(self) -> tuple[AgentToolCall, ...]:
         state = self.state

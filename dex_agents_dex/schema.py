@@ -26,7 +26,6 @@ from .turn_trace import TurnTrace
 AGENT_STATE: Final = dex.Attribute("AgentState", STATE)
 AGENT_USAGE: Final = dex.Attribute("AgentUsage", AgentUsage)
 PENDING_INTERRUPTS: Final = dex.Attribute("PendingInterrupts", INTERRUPTS)
-TAKEN_REQUEST_IDS: Final = dex.Attribute("TakenRequestIds", REQUEST_IDS)
 RUN_STATE_PART_COUNT: Final = dex.Attribute("FrameworkRunStatePartCount", int)
 # For operators who search sessions by it; written with whatever changes it, read by nothing here.
 AGENT_STATUS: Final = dex.Attribute(
@@ -44,6 +43,7 @@ AGENT_TOOL_CALL_PARTS: Final = dex.AttributeMap("AgentToolCallParts", str)
 TOOL_CALL_CLAIMS: Final = dex.AttributeMap("ToolCallClaims", str)
 TAKEN_STEERING: Final = dex.AttributeMap("TakenSteering", TakenSteering)
 APPROVALS: Final = dex.AttributeMap("Approvals", ApprovalRecord)
+TAKEN_REQUEST_IDS: Final = dex.AttributeMap("TakenRequestIds", REQUEST_IDS)
 HISTORY_SUMMARY: Final = dex.AttributeMap("HistorySummary", HistorySummary)
 
 STEERING_MESSAGES: Final = dex.Channel("SteeringMessages", SteeringMessage)
@@ -57,9 +57,9 @@ LOCKS: Final[Mapping[Lock, dex.AttributeLock]] = MappingProxyType(
     {
         Lock.STATE: AGENT_STATE.lock(),
         Lock.INTERRUPTS: PENDING_INTERRUPTS.lock(),
-        Lock.REQUEST_IDS: TAKEN_REQUEST_IDS.lock(),
     }
 )
+"""Those that are the same for every call; the lock on request IDs is for one key (`loads.options_of`)."""
 
 DEFINITIONS: Final = (
     AGENT_STATE,

@@ -73,7 +73,7 @@ class SessionCalls(SessionReads):
         content: str | None = None,
         message_id: str | None = None,
     ) -> bool:
-        """Queue a message; False when it is blank or too long.
+        """Queue a message; False when it is blank or too long, or the queue holds 2 MiB.
 
         ``content`` is what goes to the model behind the text, such as images, as the framework's
         adapter writes it (`dex_agents_pydantic_ai.user_content`); the text may then be blank. Give
@@ -100,7 +100,8 @@ class SessionCalls(SessionReads):
 
         A message that meets no such moment begins the next turn, ahead of the queue. Unless
         ``rejects_pending_approvals`` is False, the questions that wait for a person are answered
-        with no. False when the message is blank or too long. See `send_user_message` for ``content``.
+        with no. False when the message is blank or too long, or 1 MiB of such messages waits
+        already. See `send_user_message` for ``content``.
 
         Raises:
             ValueError: the agent cannot read ``content``.

@@ -21,6 +21,7 @@ from dex_agents_model.requests import (
     ListApprovals,
     ListQueuedMessages,
     QueuedMessagesPage,
+    Request,
 )
 from dex_agents_model.table import answer
 from dex_agents_model.views import MessagesView, SnapshotView
@@ -29,10 +30,11 @@ from .calling import BRIEF, read_entries, retrying
 from .entries import Entries
 from .entry_texts import ReadEntries, StoredTexts
 from .flow import AgentSessionFlow
+from .loads import options_of
 from .pages import calls_to_show, messages_behind, newest_messages
 from .schema import AGENT_TOOL_CALLS
 
-Q = TypeVar("Q")
+Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
 
 
@@ -179,9 +181,11 @@ class SessionReads:
         *,
         within: timedelta = BRIEF,
     ) -> R:
-        session = SessionId(session_id)
+        session, options = SessionId(session_id), options_of(request)
         return await self._call(
-            session, lambda: self._client.invoke_rpc(rpc, session, request), within=within
+            session,
+            lambda: self._client.invoke_rpc(rpc, session, request, options=options),
+            within=within,
         )
 
     async def _call(

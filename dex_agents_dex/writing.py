@@ -39,6 +39,7 @@ from dex_agents_model.layout import (
     lay_run_state,
     lay_tool_call,
     message_key,
+    request_ids_key,
     run_state_keys,
     steering_key,
     tool_call_part_keys,
@@ -107,7 +108,7 @@ class SessionWriter:
                 PENDING_INTERRUPTS.set(context, interrupts)
                 self._show_status()
             case SetTakenRequestIds(request_ids):
-                TAKEN_REQUEST_IDS.set(context, request_ids)
+                TAKEN_REQUEST_IDS.set(context, request_ids_key(request_ids[-1]), request_ids)
             case PutToolCall(record):
                 self._put_tool_call(record)
             case SetRunState(run_state):

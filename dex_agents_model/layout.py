@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Final, TypedDict, cast
 
 from attrs import frozen
@@ -86,6 +87,11 @@ class Laid:
 def message_key(sequence: int) -> str:
     """The key of a stored message: 12 digits, so that keys sort as sequences do."""
     return f"{sequence:012d}"
+
+
+def request_ids_key(request_id: str) -> str:
+    """The key under which ``request_id`` is kept once it was taken, with the others that share it."""
+    return sha256(request_id.encode("utf-8", "surrogatepass")).hexdigest()[0]
 
 
 def steering_key(number: int) -> str:

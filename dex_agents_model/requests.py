@@ -23,13 +23,23 @@ MAX_PAGE_MESSAGES: Final = 200
 MAX_PAGE_APPROVALS: Final = 500
 MAX_EDITED_ARGUMENT_BYTES: Final = 256 * 1024
 MAX_READ_BYTES: Final = 2 * 1024 * 1024
+MAX_QUEUED_BYTES: Final = 2 * 1024 * 1024
+MAX_STEERING_BYTES: Final = 1024 * 1024
 
 
 @frozen
 class SendUserMessage:
-    """Queue a message. Reply: whether it was taken; False for a blank or too long one."""
+    """Queue a message. Reply: whether it was taken.
+
+    False for a blank or too long one, and while so much is queued that this one is too much.
+    """
 
     message: AgentUserMessage
+
+    @property
+    def request_id(self) -> str:
+        """Names the sending over its retries; empty means unnamed."""
+        return self.message.message_id
 
 
 @frozen
@@ -37,6 +47,11 @@ class SteerUserMessage:
     """Speak to the turn that runs, or begin one. Reply: whether it was taken, as SendUserMessage."""
 
     steering: SteeringMessage
+
+    @property
+    def request_id(self) -> str:
+        """As that of SendUserMessage."""
+        return self.steering.message.message_id
 
 
 @frozen
@@ -111,6 +126,8 @@ class ListAgentMessages:
     limit: int = field(default=MAX_PAGE_MESSAGES, converter=_clamped)
 
 
+IdentifiedRequest: TypeAlias = SendUserMessage | SteerUserMessage | ResolveInterrupt
+"""Those that count once however often they are repeated."""
 Request: TypeAlias = (
     SendUserMessage
     | SteerUserMessage

@@ -113,12 +113,13 @@ from .views import (
     CallView,
     CompactionView,
     MessagesView,
+    QueueingView,
     QueueView,
-    RequestIdsView,
     ResumeView,
     RpcView,
     SessionView,
     SnapshotView,
+    SteeringView,
     StepView,
     TurnView,
     UnfinishedTurnView,
@@ -224,9 +225,9 @@ SPECS: Final[tuple[Spec[Any, Any], ...]] = (
 )
 
 RPCS: Final[tuple[RpcSpec[Any, Any], ...]] = (
-    rpc(SendUserMessage,     reads=RequestIdsView, rule=queue_user_message,
+    rpc(SendUserMessage,     reads=QueueingView,   rule=queue_user_message,
         locks=(Lock.REQUEST_IDS,), transactional=True),
-    rpc(SteerUserMessage,    reads=AnswerView,     rule=steer_user_message,
+    rpc(SteerUserMessage,    reads=SteeringView,   rule=steer_user_message,
         locks=(Lock.INTERRUPTS, Lock.REQUEST_IDS), transactional=True),
     rpc(WithdrawUserMessage, reads=QueueView,      rule=withdraw_user_message, transactional=True),
     rpc(ListQueuedMessages,  reads=QueueView,      rule=list_queued_messages),

@@ -143,7 +143,10 @@ class PendingUserMessage:
 
 @frozen(kw_only=True)
 class RequestIdsView(SessionView):
-    """What an RPC that takes an ID for its repeats reads: the newest IDs taken, oldest first."""
+    """What an RPC that has an ID for its repeats reads: the newest IDs taken, oldest first.
+
+    Of all that were taken those that share their key with its own (`layout.request_ids_key`).
+    """
 
     taken_request_ids: tuple[str, ...]
 
@@ -156,8 +159,22 @@ class AnswerView(RequestIdsView):
 
 
 @frozen(kw_only=True)
+class SteeringView(AnswerView):
+    """The questions that wait for a person, the IDs taken, and what waits to steer the turn."""
+
+    pending_steering: tuple[PendingSteering, ...]
+
+
+@frozen(kw_only=True)
 class QueueView(SessionView):
     """The user queue, oldest first."""
+
+    queued: tuple[PendingUserMessage, ...]
+
+
+@frozen(kw_only=True)
+class QueueingView(RequestIdsView):
+    """The user queue, oldest first, and the IDs taken."""
 
     queued: tuple[PendingUserMessage, ...]
 
@@ -190,8 +207,10 @@ RpcView: TypeAlias = (
     SessionView
     | RequestIdsView
     | AnswerView
+    | SteeringView
     | CallView
     | QueueView
+    | QueueingView
     | ApprovalsView
     | MessagesView
     | SnapshotView

@@ -31,7 +31,9 @@ from ..requests import (
     MAX_EDITED_ARGUMENT_BYTES,
     MAX_PAGE_APPROVALS,
     MAX_PAGE_MESSAGES,
+    MAX_QUEUED_BYTES,
     MAX_READ_BYTES,
+    MAX_STEERING_BYTES,
     AgentMessagesPage,
     AgentSnapshot,
     ApprovalsPage,
@@ -66,15 +68,18 @@ from ..views import (
     ApprovalsView,
     CallView,
     MessagesView,
+    QueueingView,
     QueueView,
     RequestIdsView,
     SessionView,
     SnapshotView,
+    SteeringView,
 )
 from .approval import superseded
 from .messages import cleaned
 
-KEPT_REQUEST_IDS: Final = 256
+KEPT_REQUEST_IDS: Final = 64
+"""Under each of 16 keys; so a repeat is known at least until as many other requests were taken."""
 CANCELLED_STEPS: Final[tuple[type[Step], ...]] = (
     RunModel,
     CompactHistory,
@@ -94,37 +99,39 @@ _REJECTION_BYTES: Final = 8192
 
 
 def queue_user_message(
-    request: SendUserMessage, view: RequestIdsView, now: datetime
+    request: SendUserMessage, view: QueueingView, now: datetime
 ) -> RpcDecision[bool]:
     """Put a message at the end of the queue, once however often the client repeats itself."""
     message = request.message
-    if _was_taken(message.message_id, view):
+    if _was_taken(request.request_id, view):
         return RpcDecision(reply=True)
-    if view.options.user_message_refusal(message.text, message.framework_content) is not None:
+    queued_bytes = sum(_size_bytes(pending.message) for pending in view.queued)
+    if not _is_acceptable(message, view, MAX_QUEUED_BYTES - queued_bytes):
         return RpcDecision(reply=False)
     return RpcDecision(
-        writes=_taken(message.message_id, view),
+        writes=_taken(request.request_id, view),
         publishes=(UserMessageQueued(cleaned(message)),),
         reply=True,
     )
 
 
 def steer_user_message(
-    request: SteerUserMessage, view: AnswerView, now: datetime
+    request: SteerUserMessage, view: SteeringView, now: datetime
 ) -> RpcDecision[bool]:
     """Put a message before the queue and into the running turn, and answer with it what waits for a person."""
     steering = request.steering
     message = steering.message
-    if _was_taken(message.message_id, view):
+    if _was_taken(request.request_id, view):
         return RpcDecision(reply=True)
-    if view.options.user_message_refusal(message.text, message.framework_content) is not None:
+    waiting_bytes = sum(_size_bytes(p.steering.message) for p in view.pending_steering)
+    if not _is_acceptable(message, view, MAX_STEERING_BYTES - waiting_bytes):
         return RpcDecision(reply=False)
     answered = view.interrupts if steering.rejects_pending_approvals else ()
     queued = SteeringMessage(cleaned(message), steering.rejects_pending_approvals)
     return RpcDecision(
         writes=(
             *((SetInterrupts(()),) if answered else ()),
-            *_taken(message.message_id, view),
+            *_taken(request.request_id, view),
         ),
         publishes=(
             SteeringQueued(queued),
@@ -252,6 +259,16 @@ def list_approvals(
     behind = view.approvals[max(request.after, 0) :]
     page = behind[:MAX_PAGE_APPROVALS]
     return RpcDecision(reply=ApprovalsPage(approvals=page, has_more=len(page) < len(behind)))
+
+
+def _is_acceptable(message: AgentUserMessage, view: SessionView, room_bytes: int) -> bool:
+    """Whether the session takes ``message``, and there is room for it where it waits."""
+    refusal = view.options.user_message_refusal(message.text, message.framework_content)
+    return refusal is None and _size_bytes(message) <= room_bytes
+
+
+def _size_bytes(message: AgentUserMessage) -> int:
+    return size_bytes(message.text) + size_bytes(message.framework_content or "")
 
 
 def _was_taken(request_id: str, view: RequestIdsView) -> bool:

@@ -7,7 +7,7 @@ from dex_agents_model.records import TurnCancelled, TurnFailed, WaitingForUserMe
 
 from .conftest import Breakable
 from .conversation import Conversation
-from .script import Call, Reply
+from .script import Call, Reply, script
 
 LONGEST = AgentSessionOptions().max_tool_output_bytes
 MIB = 1024 * 1024
@@ -84,6 +84,41 @@ async def test_snapshot__shows_the_newest_calls_of_a_turn_that_has_many(
     assert len(shown) > 50
     conversation.gate("second").release()
     assert (await conversation.answers())[-1] == "an answer"
+
+
+async def test_steering__is_refused_when_more_would_wait_than_a_step_can_load(
+    conversation: Conversation,
+) -> None:
+    held = Call(id="c", tool="look", gate="held")
+    await conversation.start(Reply(calls=(held,)), Reply(text="an answer"))
+    await conversation.gate("held").wait_until_reached()
+    said = [f"{number} ".ljust(LONGEST // 2, ".") for number in range(12)]
+
+    taken = [
+        await conversation.sessions.steer_user_message(conversation.session_id, text)
+        for text in said
+    ]
+    conversation.gate("held").release()
+
+    assert taken == [True] * 8 + [False] * 4
+    assert await conversation.answers() == ["c: done", *said[:8], "an answer"]
+
+
+async def test_queue__is_full_when_more_would_wait_than_can_be_listed(
+    conversation: Conversation,
+) -> None:
+    await conversation.start(Reply(gate="held", text="an answer"))
+    await conversation.gate("held").wait_until_reached()
+    long = script(Reply(text="it goes on")).ljust(LONGEST)
+
+    sessions, session_id = conversation.sessions, conversation.session_id
+    taken = [await sessions.send_user_message(session_id, long) for _ in range(10)]
+    listed = await sessions.list_queued_messages(session_id)
+    conversation.gate("held").release()
+
+    assert taken == [True] * 8 + [False] * 2
+    assert (len(listed.messages), listed.has_more) == (8, False)
+    assert await conversation.answers(9) == ["it goes on"]
 
 
 async def test_session__of_20_mib_takes_turns_and_is_read_by_a_worker_that_is_new_to_it(

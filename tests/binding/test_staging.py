@@ -97,7 +97,8 @@ STAGED: dict[str, Staged] = {
     "interrupts": staged((SetInterrupts(QUESTIONS),), found=Found(interrupts=QUESTIONS)),
     "no interrupts": staged((SetInterrupts(QUESTIONS),), (SetInterrupts(()),), found=Found()),
     "request ids": staged(
-        (SetTakenRequestIds(("a", "b")),), found=Found(taken_request_ids=("a", "b"))
+        (SetTakenRequestIds(("a", "b")),),
+        found=Found(taken_request_ids=("a", "b"), entries={"TakenRequestIds": 1}),
     ),
     **{
         f"{record.status} call": staged(

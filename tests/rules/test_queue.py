@@ -23,8 +23,20 @@ from dex_agents_model.records import (
     AgentUserMessage,
     SteeringMessage,
 )
-from dex_agents_model.requests import SendUserMessage, SteerUserMessage, WithdrawUserMessage
-from dex_agents_model.views import AnswerView, PendingUserMessage, QueueView, RequestIdsView
+from dex_agents_model.requests import (
+    MAX_QUEUED_BYTES,
+    MAX_STEERING_BYTES,
+    SendUserMessage,
+    SteerUserMessage,
+    WithdrawUserMessage,
+)
+from dex_agents_model.views import (
+    PendingSteering,
+    PendingUserMessage,
+    QueueingView,
+    QueueView,
+    SteeringView,
+)
 
 from .cases import Answers, Case, claim_of
 from .samples import CALLING, IDLE, NOW, TURN, USING_TOOLS, view
@@ -32,7 +44,7 @@ from .samples import CALLING, IDLE, NOW, TURN, USING_TOOLS, view
 REFUSED: Final[RpcDecision[bool]] = RpcDecision(reply=False)
 ACCEPTED_BEFORE: Final[RpcDecision[bool]] = RpcDecision(reply=True)
 SMALL: Final = AgentSessionOptions(max_user_message_bytes=4)
-FULL: Final = tuple(f"id-{number}" for number in range(256))
+FULL: Final = tuple(f"id-{number}" for number in range(64))
 
 
 def queued(text: str, message_id: str = "", *taken: str) -> RpcDecision[bool]:
@@ -48,7 +60,7 @@ SENDS = tuple(
     Answers(
         f"queue_user_message__{claim}",
         SendUserMessage(AgentUserMessage(text, message_id)),
-        view(RequestIdsView, options=SMALL, taken_request_ids=taken),
+        view(QueueingView, options=SMALL, taken_request_ids=taken),
         then,
     )
     for claim, text, message_id, taken, then in (
@@ -104,7 +116,7 @@ STEERS = tuple(
     Answers(
         f"steer_user_message__{claim}",
         SteerUserMessage(SteeringMessage(AgentUserMessage(text, message_id), rejects)),
-        view(AnswerView, options=SMALL, state=state, interrupts=asked, taken_request_ids=("m-1",)),
+        view(SteeringView, options=SMALL, state=state, interrupts=asked, taken_request_ids=("m-1",)),
         then,
     )
     for claim, state, asked, text, message_id, rejects, then in (
@@ -123,6 +135,10 @@ STEERS = tuple(
     )
 )  # fmt: skip
 
+ONE_BYTE: Final[dict[type[object], PendingUserMessage | PendingSteering]] = {
+    QueueingView: PendingUserMessage("d", AgentUserMessage("z")),
+    SteeringView: PendingSteering("d", SteeringMessage(AgentUserMessage("z"))),
+}
 QUEUED: Final = tuple(
     PendingUserMessage(f"channel-{number}", AgentUserMessage("hey", message_id))
     for number, message_id in enumerate(("", "m-1", "m-2"))
@@ -142,7 +158,38 @@ WITHDRAWALS = tuple(
     )
 )  # fmt: skip
 
-CASES: tuple[Case, ...] = (*SENDS, *STEERS, *WITHDRAWALS)
+HALF_KIB: Final = AgentUserMessage("x" * 256, framework_content="y" * 256)
+ROOM: Final = tuple(
+    Answers(f"{rule}__{claim}", request, view(kind, **{waiting: (*full, *more)}), then)
+    for rule, request, kind, waiting, full, then_taken in (
+        (
+            "queue_user_message",
+            SendUserMessage(HALF_KIB),
+            QueueingView,
+            "queued",
+            (PendingUserMessage("c", AgentUserMessage("x" * (MAX_QUEUED_BYTES - 512))),),
+            RpcDecision(publishes=(UserMessageQueued(HALF_KIB),), reply=True),
+        ),
+        (
+            "steer_user_message",
+            SteerUserMessage(SteeringMessage(HALF_KIB)),
+            SteeringView,
+            "pending_steering",
+            (
+                PendingSteering(
+                    "c", SteeringMessage(AgentUserMessage("x" * (MAX_STEERING_BYTES - 512)))
+                ),
+            ),
+            RpcDecision(publishes=(SteeringQueued(SteeringMessage(HALF_KIB)),), reply=True),
+        ),
+    )
+    for claim, more, then in (
+        ("takes_what_there_is_just_room_for", (), then_taken),
+        ("refuses_what_there_is_no_room_for", (ONE_BYTE[kind],), REFUSED),
+    )
+)
+
+CASES: tuple[Case, ...] = (*SENDS, *STEERS, *WITHDRAWALS, *ROOM)
 
 
 @pytest.mark.parametrize("case", CASES, ids=claim_of)

@@ -43,11 +43,11 @@ from dex_agents_model.requests import (
 from dex_agents_model.steps import AwaitUserMessage, RunModel, StartAgentSession, Step
 from dex_agents_model.user_messages import content_refusal, user_message
 from dex_agents_model.views import (
-    AnswerView,
     PendingUserMessage,
+    QueueingView,
     QueueView,
-    RequestIdsView,
     SessionView,
+    SteeringView,
     TurnView,
 )
 
@@ -81,7 +81,7 @@ SENDS = tuple(
     Answers(
         f"queue_user_message__{claim}",
         SendUserMessage(named(sent)),
-        view(RequestIdsView, options=EIGHT, taken_request_ids=()),
+        view(QueueingView, options=EIGHT, taken_request_ids=()),
         RpcDecision(reply=False)
         if taken is None
         else RpcDecision(publishes=(UserMessageQueued(named(taken)),), reply=True),
@@ -92,7 +92,7 @@ STEERS = tuple(
     Answers(
         f"steer_user_message__{claim}",
         SteerUserMessage(SteeringMessage(named(sent))),
-        view(AnswerView, options=EIGHT, state=IDLE, interrupts=(), taken_request_ids=()),
+        view(SteeringView, options=EIGHT, state=IDLE, interrupts=(), taken_request_ids=()),
         RpcDecision(reply=False)
         if taken is None
         else RpcDecision(publishes=(SteeringQueued(SteeringMessage(named(taken))),), reply=True),
