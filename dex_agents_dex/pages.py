@@ -63,4 +63,5 @@ async def _read_kept(entries: Entries, sequences: Sequence[int]) -> list[AgentMe
 
 
 def _bytes(messages: Iterable[AgentMessage]) -> int:
-    return sum(size_bytes(m.framework_item) + size_bytes(m.text or "") for m in messages)
+    texts = ((m.framework_item, m.text or "", m.output or "") for m in messages)
+    return sum(size_bytes(text) for each in texts for text in each)

@@ -65,16 +65,18 @@ from .rules.failure import (
     record_turn_cancelled,
 )
 from .rules.fan_out import fan_out_tool_calls
+from .rules.reading import (
+    list_approvals,
+    list_messages,
+    list_queued_messages,
+    show_session,
+)
 from .rules.rpc import (
     CANCELLED_STEPS,
     cancel_turn,
     claim_tool_call,
-    list_approvals,
-    list_messages,
-    list_queued_messages,
     queue_user_message,
     resolve_interrupt,
-    show_session,
     steer_user_message,
     withdraw_user_message,
 )

@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from attrs import evolve
-
-from ..calls import AgentToolCall, Failed, OutcomeUnknown, Rejected, Runnable, Succeeded
+from ..calls import Runnable
 from ..decision import (
     ClaimCall,
     GoTo,
@@ -23,27 +21,15 @@ from ..decision import (
 from ..records import (
     AgentInterrupt,
     AgentInterruptResolution,
-    AgentMessage,
     AgentUserMessage,
     SteeringMessage,
 )
 from ..requests import (
     MAX_EDITED_ARGUMENT_BYTES,
-    MAX_PAGE_APPROVALS,
-    MAX_PAGE_MESSAGES,
     MAX_QUEUED_BYTES,
-    MAX_READ_BYTES,
     MAX_STEERING_BYTES,
-    AgentMessagesPage,
-    AgentSnapshot,
-    ApprovalsPage,
     CancelTurn,
     ClaimToolCall,
-    GetAgentSnapshot,
-    ListAgentMessages,
-    ListApprovals,
-    ListQueuedMessages,
-    QueuedMessagesPage,
     ResolveInterrupt,
     SendUserMessage,
     SteerUserMessage,
@@ -65,14 +51,11 @@ from ..steps import (
 from ..text import clean_text, is_json_object, shorten, size_bytes
 from ..views import (
     AnswerView,
-    ApprovalsView,
     CallView,
-    MessagesView,
     QueueingView,
     QueueView,
     RequestIdsView,
     SessionView,
-    SnapshotView,
     SteeringView,
 )
 from .approval import superseded
@@ -93,7 +76,6 @@ CANCELLED_STEPS: Final[tuple[type[Step], ...]] = (
 )
 """The Steps of a turn that a cancel ends; those that end a turn themselves go on."""
 
-_SHOWN_BYTES: Final = 2048
 _LABEL_BYTES: Final = 1024
 _REJECTION_BYTES: Final = 8192
 
@@ -149,22 +131,6 @@ def withdraw_user_message(
         if request.message_id and pending.message.message_id == request.message_id:
             return RpcDecision(writes=(WithdrawQueued(pending.channel_message_id),), reply=True)
     return RpcDecision(reply=False)
-
-
-def list_queued_messages(
-    request: ListQueuedMessages, view: QueueView, now: datetime
-) -> RpcDecision[QueuedMessagesPage]:
-    """The messages that wait for their turn, oldest first."""
-    kept: list[AgentUserMessage] = []
-    left_bytes = MAX_READ_BYTES
-    for message in (pending.message for pending in view.queued):
-        left_bytes -= size_bytes(message.text) + size_bytes(message.framework_content or "")
-        if kept and left_bytes < 0:
-            break
-        kept.append(message)
-    return RpcDecision(
-        reply=QueuedMessagesPage(messages=tuple(kept), has_more=len(kept) < len(view.queued))
-    )
 
 
 def resolve_interrupt(
@@ -223,44 +189,6 @@ def claim_tool_call(request: ClaimToolCall, view: CallView, now: datetime) -> Rp
     return RpcDecision(writes=(ClaimCall(request.call, request.claimant),), reply=True)
 
 
-def show_session(
-    request: GetAgentSnapshot, view: SnapshotView, now: datetime
-) -> RpcDecision[AgentSnapshot]:
-    """All that a user interface shows. Arguments and results of tool calls are shortened."""
-    newest = tuple(reversed(_within_bounds(view.messages[::-1], MAX_PAGE_MESSAGES)))
-    return RpcDecision(
-        reply=AgentSnapshot(
-            session_id=view.session_id,
-            observed_at=now,
-            state=view.state,
-            messages=newest,
-            has_earlier_messages=len(newest) < len(view.messages),
-            pending_interrupts=view.interrupts,
-            tool_calls=tuple(map(_shown, view.tool_calls)),
-            usage=view.usage,
-            queued_message_count=view.queued_message_count,
-        )
-    )
-
-
-def list_messages(
-    request: ListAgentMessages, view: MessagesView, now: datetime
-) -> RpcDecision[AgentMessagesPage]:
-    """One page of stored messages, oldest first."""
-    behind = tuple(m for m in view.messages if m.sequence > request.after_sequence)
-    page = _within_bounds(behind, request.limit)
-    return RpcDecision(reply=AgentMessagesPage(messages=page, has_more=len(page) < len(behind)))
-
-
-def list_approvals(
-    request: ListApprovals, view: ApprovalsView, now: datetime
-) -> RpcDecision[ApprovalsPage]:
-    """One page of decisions about tool calls, oldest first."""
-    behind = view.approvals[max(request.after, 0) :]
-    page = behind[:MAX_PAGE_APPROVALS]
-    return RpcDecision(reply=ApprovalsPage(approvals=page, has_more=len(page) < len(behind)))
-
-
 def _is_acceptable(message: AgentUserMessage, view: SessionView, room_bytes: int) -> bool:
     """Whether the session takes ``message``, and there is room for it where it waits."""
     refusal = view.options.user_message_refusal(message.text, message.framework_content)
@@ -297,30 +225,3 @@ def _fits(request: ResolveInterrupt, asked: AgentInterrupt, now: datetime) -> bo
 def _is_object(text: str) -> bool:
     is_storable = size_bytes(text) <= MAX_EDITED_ARGUMENT_BYTES and clean_text(text) == text
     return is_storable and is_json_object(text)
-
-
-def _within_bounds(messages: tuple[AgentMessage, ...], limit: int) -> tuple[AgentMessage, ...]:
-    kept: list[AgentMessage] = []
-    left_bytes = MAX_READ_BYTES
-    for message in messages[:limit]:
-        texts = (message.framework_item, message.text or "", message.output or "")
-        left_bytes -= sum(map(size_bytes, texts))
-        if kept and left_bytes < 0:
-            break
-        kept.append(message)
-    return tuple(kept)
-
-
-def _shown(record: AgentToolCall) -> AgentToolCall:
-    call = evolve(record.call, arguments=shorten(record.arguments, _SHOWN_BYTES))
-    match record:
-        case Succeeded(output=output):
-            return evolve(
-                record, call=call, output=shorten(output, _SHOWN_BYTES), framework_content=None
-            )
-        case Failed(error=error) | OutcomeUnknown(error=error):
-            return evolve(record, call=call, error=shorten(error, _SHOWN_BYTES))
-        case Rejected(rejection_message=message):
-            return evolve(record, call=call, rejection_message=shorten(message, _SHOWN_BYTES))
-        case _:
-            return evolve(record, call=call)
