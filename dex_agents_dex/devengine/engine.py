@@ -35,6 +35,7 @@ _LOGGER = logging.getLogger(__name__)
 
 _LOOK_EVERY: Final = timedelta(seconds=1)
 _UNUSED_LOOKS: Final = 3
+_LAST_ANSWERS_WITHIN: Final = timedelta(seconds=1)
 _GRPC_OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.so_reuseport", 0),  # two engines on one port would split the traffic
@@ -70,6 +71,7 @@ class DevEngine:
         self._store: Store | None = None
         self._hub: Hub | None = None
         self._server: grpc.aio.Server | None = None
+        self._worker_streams: WorkerTaskService | None = None
         self._housekeeping: Housekeeping | None = None
         self._failure: asyncio.Future[None] | None = None
         self._ending: asyncio.Future[None] | None = None  # of the server, after a failure
@@ -101,14 +103,12 @@ class DevEngine:
     async def stop(self, grace: timedelta = timedelta()) -> None:
         """Stop handing out, give tasks `grace` to end, write what is left, free the directory."""
         if self._hub is not None:
-            self._hub.is_stopping = True
-            self._hub.timers.cancel_alarm()
-            await self._hub.drain(grace)
+            await self._dismiss_all(self._hub, grace)
         if self._housekeeping is not None:
             await self._housekeeping.stop()
             self._housekeeping = None
         if self._server is not None:
-            await self._server.stop(None)
+            await self._server.stop(_LAST_ANSWERS_WITHIN.total_seconds())
             self._server = None
         if self._store is not None:
             await self._store.close()
@@ -174,9 +174,10 @@ class DevEngine:
         )
         self._housekeeping.start()
         self._server = grpc.aio.server(options=_GRPC_OPTIONS, interceptors=self._interceptors())
+        self._worker_streams = WorkerTaskService(self._hub)
         for add, service in (
             (dex_pb2_grpc.add_FlowServiceServicer_to_server, FlowService(self._hub)),
-            (dex_pb2_grpc.add_WorkerTaskServiceServicer_to_server, WorkerTaskService(self._hub)),
+            (dex_pb2_grpc.add_WorkerTaskServiceServicer_to_server, self._worker_streams),
         ):
             add(service, self._server)  # type: ignore[no-untyped-call]  # generated code
         UpkeepService(self._hub).add_to(self._server)
@@ -189,6 +190,18 @@ class DevEngine:
         self._port = bound
         await self._server.start()
         self._directory.publish(self.address)
+
+    async def _dismiss_all(self, hub: Hub, grace: timedelta) -> None:
+        """Let Workers end what they have, then end every call: none is cut when the server stops."""
+        hub.is_stopping = True
+        hub.timers.cancel_alarm()
+        hub.dispatcher.send_away()
+        await hub.drain(grace)
+        if self._failure is not None and not self._failure.done():
+            await hub.store.barrier()
+        hub.dismiss()
+        if self._worker_streams is not None:
+            self._worker_streams.end_streams()
 
     def _interceptors(self) -> tuple[grpc.aio.ServerInterceptor, ...]:
         path = self._options.auth_token_file

@@ -10,6 +10,7 @@ from dex_agents_dex.devengine.core.state import Offer, Phase, RpcCall, Run, Step
 from dex_agents_dex.devengine.server.dispatch import Dispatcher
 from dex_agents_dex.devengine.server.roster import (
     BACK_OFF_SECONDS,
+    PONG_SECONDS,
     ROOM_KNOWN_SECONDS,
     PollStream,
     Worker,
@@ -88,6 +89,29 @@ async def test_cut__keeps_tasks_from_the_other_streams_of_the_same_worker(
     assert dispatcher.next_for(other) == (other, offer)
 
 
+async def test_ping__goes_to_an_idle_registered_stream_of_each_worker(
+    dispatcher: Dispatcher, fed: list[PollStream]
+) -> None:
+    sent: list[tuple[str, str | None]] = []
+
+    def connect(name: str) -> PollStream:
+        return dispatcher.connect(
+            TYPE, name[0], lambda frame: sent.append((name, frame.WhichOneof("frame")))
+        )
+
+    busy, idle, spare, other = (connect(name) for name in ("a1", "a2", "a3", "b1"))
+    for stream in (busy, idle, other):
+        dispatcher.register(stream)
+    busy.load("task", _step())
+    sent.clear()
+    dispatcher.ping()
+    assert sent == [("a2", "ping"), ("b1", "ping")]
+    dispatcher.place(_step())
+    dispatcher.note_life(idle.worker)
+    assert set(fed) == {busy, idle, spare}
+    assert (idle.worker.pinged_at, other.worker.pinged_at is None) == (None, False)
+
+
 async def test_feed__looks_only_where_something_waits(
     dispatcher: Dispatcher, fed: list[PollStream]
 ) -> None:
@@ -105,6 +129,15 @@ def _carrying(steps: int) -> Worker:
     for number in range(steps):
         PollStream(TYPE, worker, lambda _: None).load(f"task-{number}", _step())
     return worker
+
+
+def test_worker__that_answers_no_ping_takes_nothing_until_it_is_heard_of() -> None:
+    worker = _carrying(0)
+    worker.pinged_at = 10.0
+    asked = [(_step(), 10.1), (_step(), 10.0 + PONG_SECONDS), (_rpc(), 10.0 + PONG_SECONDS)]
+    assert [worker.accepts(*each) for each in asked] == [True, False, False]
+    worker.pinged_at = None
+    assert worker.accepts(_step(), 10.0 + PONG_SECONDS)
 
 
 def test_worker__is_not_believed_to_be_full_after_one_refusal() -> None:

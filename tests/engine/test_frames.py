@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -10,8 +11,9 @@ import pytest
 from dex.dexpb import dex_pb2 as pb
 from dex.dexpb import dex_pb2_grpc
 
-from dex_agents_dex.devengine import DevEngine
-from tests.engine.rig import until
+from dex_agents_dex.devengine import DevEngine, EngineOptions
+from dex_agents_dex.devengine.server import roster
+from tests.engine.rig import GENEROUS, until
 from tests.engine.wire_worker import WireStream, WireWorker, execute_only, wire_worker
 
 TYPE = "Framed"
@@ -146,3 +148,31 @@ async def test_unknown_rpc__is_asked_of_another_worker(
     answer = pb.InvokeWorkerRPCResponse(output=pb.Value(string_value="answer"))
     await second.send(task_frame=pb.PollWorkerTaskFrame(task_id=task.task_id, rpc=answer))
     assert (await asking).output.string_value == "answer"
+
+
+async def test_worker__that_owes_an_answer_to_a_ping_is_given_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roster, "PONG_SECONDS", 0.0)
+    options = EngineOptions(housekeeping_interval=timedelta(milliseconds=20))
+    async with (
+        DevEngine(tmp_path / "data", options=options) as engine,
+        grpc.aio.insecure_channel(engine.address) as channel,
+    ):
+        stub: Any = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
+        stream = await wire_worker(channel, "worker-a").stream(TYPE)
+        assert [await _kind(stream), await _kind(stream)] == ["registered", "ping"]
+        await _start(stub, attempts=1)
+        await until(lambda: engine.counts()["offers_waiting"] == 1)
+        await stream.send(pong=pb.PollWorkerTaskPong())
+        async with asyncio.timeout(GENEROUS.total_seconds()):
+            while (kind := await _kind(stream)) == "ping":
+                pass
+        assert kind == "task"
+
+
+async def _kind(stream: WireStream) -> str | None:
+    frame = await stream.read()
+    assert frame is not None, "the stream ended"
+    kind: str | None = frame.WhichOneof("frame")
+    return kind

@@ -19,6 +19,7 @@ Code = Literal[
     "DEADLINE_EXCEEDED",
     "UNIMPLEMENTED",
     "UNAUTHENTICATED",
+    "UNAVAILABLE",
     "INTERNAL",
 ]
 
@@ -52,6 +53,10 @@ class MalformedResult(Exception):
 
     def __str__(self) -> str:
         return self.detail
+
+
+def stopping() -> Refusal:
+    return Refusal("UNAVAILABLE", "the dev engine is stopping")
 
 
 def invalid(detail: str) -> Refusal:

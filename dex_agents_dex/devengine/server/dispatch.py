@@ -30,6 +30,8 @@ _FIRST_PURGE: Final = 256
 _REGISTERED: Final = pb.PollWorkerTaskResponse(
     registered=pb.PollWorkerTaskRegistered(supports_unknown_name_rejection=True)
 )
+_PING: Final = pb.PollWorkerTaskResponse(ping=pb.PollWorkerTaskPing())
+_RECONNECT: Final = pb.PollWorkerTaskResponse(reconnect=pb.PollWorkerTaskReconnect())
 
 
 @define(eq=False)
@@ -96,6 +98,7 @@ class Dispatcher:
         self.withdraw(stream)
         stream.is_ended = True
         worker = stream.worker
+        worker.pinged_at = None  # the answer to a ping may have ended with the stream
         siblings = worker.streams[stream.queue]
         siblings.remove(stream)
         if siblings:
@@ -121,6 +124,28 @@ class Dispatcher:
         """A Worker is ready once each of its queues has a registered stream."""
         if not any(sibling.is_registered for sibling in stream.worker.streams[stream.queue]):
             self.register(stream)
+
+    def note_life(self, worker: Worker) -> None:
+        """A frame of the Worker came in."""
+        if worker.pinged_at is not None:
+            worker.pinged_at = None
+            self.feed(worker)
+
+    def ping(self) -> None:
+        """Ask every Worker with an idle stream for a sign of life; busy streams give one anyway."""
+        now = asyncio.get_running_loop().time()
+        for worker in self._workers.values():
+            for stream in _registered(worker):
+                if not stream.task_id:
+                    stream.send(_PING)
+                    worker.pinged_at = worker.pinged_at or now
+                    break
+
+    def send_away(self) -> None:
+        """Ask every Worker to register anew; on a busy stream it ends what it has first."""
+        for worker in self._workers.values():
+            for stream in _registered(worker):
+                stream.send(_RECONNECT)
 
     def withdraw(self, stream: PollStream) -> None:
         """Offer nothing more to a stream."""
@@ -214,3 +239,8 @@ def _pick(
             closed.append(offer)
         elif is_acceptable(offer):
             yield offer
+
+
+def _registered(worker: Worker) -> Iterator[PollStream]:
+    for streams in worker.streams.values():
+        yield from (stream for stream in streams if stream.is_registered)

@@ -1,4 +1,7 @@
-"""What an engine does from time to time: idle runs leave memory, old closed ones leave the disk."""
+"""What an engine does from time to time.
+
+Idle runs leave memory, old closed ones leave the disk, and quiet Workers are asked whether they live.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,7 @@ class Housekeeping:
             await asyncio.sleep(self._interval.total_seconds())
             try:
                 self._hub.library.shelve()
+                self._hub.dispatcher.ping()
                 if self._retention is not None:
                     await self._drop_old_runs(self._retention)
             except Exception:

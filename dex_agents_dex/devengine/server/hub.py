@@ -20,7 +20,7 @@ from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core.broken import BrokenRun
 from dex_agents_dex.devengine.core.core import Core
-from dex_agents_dex.devengine.core.errors import Refusal, no_flow
+from dex_agents_dex.devengine.core.errors import Refusal, no_flow, stopping
 from dex_agents_dex.devengine.core.state import Offer, RpcCall, Run
 from dex_agents_dex.devengine.core.transaction import (
     RpcReply,
@@ -140,6 +140,13 @@ class Hub:
             left = end - asyncio.get_running_loop().time()
             if left <= 0 or not await self.waiters.wait(_LAST_TASK, left):
                 return
+
+    def dismiss(self) -> None:
+        """End what clients wait for: the engine is stopping."""
+        reason = stopping()
+        self.waiters.close(reason)
+        for call in tuple(self._replies):
+            self._reply(call, reason)
 
     # --- RPCs and Streams ---------------------------------------------------------------------
 

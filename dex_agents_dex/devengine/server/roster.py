@@ -12,6 +12,7 @@ from dex_agents_dex.devengine.core.state import Offer
 
 BACK_OFF_SECONDS: Final = 0.02  # after a Worker said that it has no room
 SUSPICION_SECONDS: Final = 0.1  # after a cut: the Worker's other streams may only look alive
+PONG_SECONDS: Final = 5.0  # in which a Worker that can take a task answers a ping
 ROOM_KNOWN_SECONDS: Final = 1.0  # since its last refusal; a Worker may have more room later
 _CLOCK_RESOLUTION_SECONDS: Final = 1e-6
 
@@ -29,6 +30,7 @@ class Worker:
     streams: dict[str, list[PollStream]] = Factory(dict)  # by queue
     steps: int = 0  # that it carries
     unknown: set[tuple[bool, str, str]] = Factory(set)
+    pinged_at: float | None = None  # and not heard of since
     closed_until: float = 0.0
     closed_to_steps_until: float = 0.0
     room_known_until: float = 0.0
@@ -36,7 +38,7 @@ class Worker:
 
     def accepts(self, offer: Offer, loop_time: float) -> bool:
         loop_time += _CLOCK_RESOLUTION_SECONDS  # a loop may call that much too early
-        if loop_time < self.closed_until:
+        if loop_time < self.closed_until or self._is_mute(loop_time):
             return False
         if not offer.is_rpc and not self._has_room(loop_time):
             return False
@@ -57,6 +59,10 @@ class Worker:
         else:
             self._room = None
         return is_repeated
+
+    def _is_mute(self, loop_time: float) -> bool:
+        """Its process may be stopped, or its event loop blocked."""
+        return self.pinged_at is not None and loop_time - self.pinged_at >= PONG_SECONDS
 
     def _has_room(self, loop_time: float) -> bool:
         if loop_time < self.closed_to_steps_until:

@@ -18,6 +18,7 @@ def _any_change() -> bool:
 @define(eq=False)
 class Waiters:
     _waiting: dict[Hashable, dict[asyncio.Future[None], Condition]] = Factory(dict)
+    _closing: Exception | None = None
 
     def wake(self, subject: Hashable) -> None:
         """Tell those whom this change of the subject concerns."""
@@ -32,6 +33,14 @@ class Waiters:
     def has(self, subject: Hashable) -> bool:
         return subject in self._waiting
 
+    def close(self, reason: Exception) -> None:
+        """End every wait, and each that is yet to begin, with `reason`."""
+        self._closing = reason
+        for waiting in self._waiting.values():
+            for waiter in waiting:
+                if not waiter.done():
+                    waiter.set_exception(reason)
+
     async def wait(
         self, subject: Hashable, timeout_seconds: float, is_due: Condition = _any_change
     ) -> bool:
@@ -39,6 +48,8 @@ class Waiters:
 
         `is_due` is asked at each change, must not fail, and saves waking up for the others.
         """
+        if self._closing is not None:
+            raise self._closing
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(subject, {})
         waiting[waiter] = is_due

@@ -15,7 +15,7 @@ from attrs import Factory, define
 from dex.dexpb import dex_pb2 as pb
 from dex.dexpb import dex_pb2_grpc
 
-from dex_agents_dex.devengine.core.errors import invalid
+from dex_agents_dex.devengine.core.errors import invalid, stopping
 from dex_agents_dex.devengine.server.hub import Hub
 from dex_agents_dex.devengine.server.refusals import abort
 from dex_agents_dex.devengine.server.roster import PollStream
@@ -31,7 +31,16 @@ _Context: TypeAlias = grpc.aio.ServicerContext[pb.PollWorkerTaskRequest, pb.Poll
 
 class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
     def __init__(self, hub: Hub) -> None:
+        self._hub = hub
         self._traffic = Traffic(hub)
+        self._serving: set[asyncio.Task[None]] = set()
+        self._is_ending = False
+
+    def end_streams(self) -> None:
+        """End every stream in good order, whatever it carries."""
+        self._is_ending = True
+        for serving in self._serving:
+            serving.cancel()
 
     async def PollWorkerTask(self, _requests: Any, context: _Context) -> None:
         first = await _read(context)
@@ -40,16 +49,26 @@ class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
         register = first.register
         if not register.queue or not register.app_worker_id:
             await abort(context, invalid("a Worker's stream needs a queue and an app_worker_id"))
+        if self._hub.is_stopping:
+            await abort(context, stopping())
         outbox = Outbox(context)
         stream = self._traffic.connect(register.queue, register.app_worker_id, outbox.send)
         outbox.stream = stream
         is_cut = True
+        serving = asyncio.current_task()
+        assert serving is not None
+        self._serving.add(serving)
         try:
             await self._read_frames(stream, context)
             is_cut = False
+        except asyncio.CancelledError:
+            if not self._is_ending:
+                raise  # the Worker cut it
+            serving.uncancel()
         except (grpc.RpcError, grpc.aio.UsageError) as error:
             _LOGGER.debug("stream of %s: %s", register.app_worker_id, error)
         finally:
+            self._serving.discard(serving)
             outbox.close()
             self._traffic.disconnect(stream, is_cut=is_cut)
         await outbox.written()
@@ -62,6 +81,7 @@ class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
             await asyncio.sleep(_CUT_FOLLOWS_WITHIN_SECONDS)
 
     def _take_frame(self, stream: PollStream, request: pb.PollWorkerTaskRequest) -> None:
+        self._hub.dispatcher.note_life(stream.worker)
         kind = request.WhichOneof("frame")
         if kind == "task_frame":
             frame = request.task_frame
