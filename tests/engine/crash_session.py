@@ -116,12 +116,14 @@ async def drive(rig: Rig, flow: CrashSession, flow_id: str = "s") -> list[tuple[
     return await rig.outputs(flow_id, list[str])
 
 
-def is_right(outputs: list[tuple[str, Any]], effects: Effects) -> bool:
-    """One result a tool, told rightly: `done` only if it ran, and none ran twice."""
+def is_right(
+    outputs: list[tuple[str, Any]], effects: Effects, *, most_runs_of_a_tool: int = 1
+) -> bool:
+    """One result a tool, told rightly: `done` only if it ran, and none ran more often."""
     [(step_id, (turn, *results))] = outputs
     told = dict(result.split(": ") for result in results)
     return (
         (step_id, turn, set(told), len(results)) == ("Join-1", "hello", set(TOOLS), len(TOOLS))
-        and all(effects.runs[name] <= 1 for name in TOOLS)
-        and all(effects.runs[name] == 1 for name in TOOLS if told[name] == "done")
+        and all(effects.runs[name] <= most_runs_of_a_tool for name in TOOLS)
+        and all(effects.runs[name] >= 1 for name in TOOLS if told[name] == "done")
     )

@@ -17,10 +17,11 @@ from typing import Any, Literal
 
 from attrs import frozen
 
-from dex_agents_dex.devengine import DevEngine
+from dex_agents_dex.devengine import DevEngine, EngineOptions
 from dex_agents_dex.devengine.store import Store
 
 Moment = Literal["before", "after"]
+DEFAULT_OPTIONS = EngineOptions()
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["dex_agents_dex.devengine"])
@@ -43,11 +44,15 @@ class EngineProcess:
 
 @asynccontextmanager
 async def engine_process(
-    data_dir: Path, *, port: int = 0, doom: Doom | None = None
+    data_dir: Path,
+    *,
+    port: int = 0,
+    doom: Doom | None = None,
+    options: EngineOptions = DEFAULT_OPTIONS,
 ) -> AsyncIterator[EngineProcess]:
     """An engine that is ready; it is killed at the end."""
     here, there = _FORKS.Pipe(duplex=False)
-    process = _FORKS.Process(target=_run, args=(data_dir, port, doom, there), daemon=True)
+    process = _FORKS.Process(target=_run, args=(data_dir, port, options, doom, there), daemon=True)
     process.start()
     there.close()
 
@@ -71,14 +76,16 @@ async def _end_of(process: Any) -> int:
     return int(process.exitcode)
 
 
-def _run(data_dir: Path, port: int, doom: Doom | None, ready: Connection) -> None:
+def _run(
+    data_dir: Path, port: int, options: EngineOptions, doom: Doom | None, ready: Connection
+) -> None:
     if doom is not None:
         _die_at(doom)
-    asyncio.run(_serve(data_dir, port, ready))
+    asyncio.run(_serve(data_dir, port, options, ready))
 
 
-async def _serve(data_dir: Path, port: int, ready: Connection) -> None:
-    async with DevEngine(data_dir, port=port) as engine:
+async def _serve(data_dir: Path, port: int, options: EngineOptions, ready: Connection) -> None:
+    async with DevEngine(data_dir, port=port, options=options) as engine:
         ready.send(int(engine.address.rpartition(":")[2]))
         await engine.failed()
 

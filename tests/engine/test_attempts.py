@@ -24,7 +24,7 @@ from dex.dexpb import dex_pb2 as pb
 from dex_agents_dex.devengine.core.instants import EPOCH
 from dex_agents_dex.devengine.core.retries import delay_before_retry
 from tests.engine.conftest import OnEngine
-from tests.engine.rig import ONE_ATTEMPT, Scenario, step
+from tests.engine.rig import ONE_ATTEMPT, Scenario, step, until
 
 LONGEST_BACKOFF = timedelta(seconds=8)  # of four retries; far below a heartbeat timeout
 
@@ -96,6 +96,31 @@ async def test_retry__counts_attempts_and_brings_the_last_heartbeat_value(
             (5, None),
         ]
         assert len({first for _, _, first in seen}) == 1
+
+
+async def test_retry__comes_when_the_worker_asked_for_it(on_engine: OnEngine) -> None:
+    attempts: list[int] = []
+
+    async def busy_for_now(context: AsyncContext, given: str) -> StepDecision:
+        attempts.append(context.attempt)
+        if context.attempt == 1:
+            raise retry_after(30, RuntimeError("later"))
+        return graceful_complete("done")
+
+    flow = Scenario(step("Busy", busy_for_now))
+    async with on_engine(flow) as rig:
+        await rig.client.start_flow(flow, "f", "")
+
+        def has_failed() -> bool:
+            return bool(attempts) and not rig.engine.counts()["tasks_at_workers"]
+
+        await until(has_failed)
+        rig.engine.skip_time(timedelta(seconds=29))
+        assert has_failed()
+        rig.engine.skip_time(timedelta(seconds=1))
+        assert not has_failed()
+        assert await rig.outputs("f") == [("Busy-1", "done")]
+        assert attempts == [1, 2]
 
 
 async def test_retry__sees_the_snapshot_of_the_first_attempt(on_engine: OnEngine) -> None:

@@ -102,6 +102,24 @@ class _Fed(Scenario):
     pass
 
 
+async def test_completion__without_an_output_is_none_of_the_results(on_engine: OnEngine) -> None:
+    async def say_nothing(context: AsyncContext, given: str) -> StepDecision:
+        return graceful_complete()
+
+    async def say(context: AsyncContext, given: str) -> StepDecision:
+        return graceful_complete("said")
+
+    silent, telling = step("Silent", say_nothing), step("Telling", say)
+
+    async def fan(context: AsyncContext, given: str) -> StepDecision:
+        return go_to_many(_to(silent, ""), _to(telling, ""))
+
+    flow = Scenario(step("Fan", fan), silent, telling)
+    async with on_engine(flow) as rig:
+        await rig.client.start_flow(flow, "f", "")
+        assert await rig.outputs("f") == [("Telling-1", "said")]
+
+
 async def test_dead_end__leaves_the_flow_running(on_engine: OnEngine) -> None:
     ended = asyncio.Event()
 

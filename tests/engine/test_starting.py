@@ -1,15 +1,20 @@
 """StartFlow: which id may be used when, and what a start brings into the Flow."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from dex import (
+    AsyncClient,
     AsyncContext,
     Attribute,
     AttributeMap,
+    BlobCacheConfig,
+    ClientOptions,
     DexServiceError,
     Flow,
     FlowAlreadyStartedError,
+    FlowConfig,
     FlowStatus,
     IdReusePolicy,
     StartFlowOptions,
@@ -18,11 +23,14 @@ from dex import (
     StepOptions,
     StopFlowOptions,
     StopType,
+    WorkerTarget,
     dead_end,
     graceful_complete,
+    open_blob_cache,
 )
 from grpc import StatusCode
 
+from dex_agents_dex.devengine import DevEngine
 from tests.engine.conftest import OnEngine
 from tests.engine.rig import Scenario, step
 
@@ -47,6 +55,27 @@ async def test_start__runs_the_first_step_with_its_input(on_engine: OnEngine) ->
             "Scenario",
             FlowStatus.COMPLETED,
         )
+
+
+async def test_start__without_a_worker_target_is_for_workers_that_pull(
+    engine: DevEngine, on_engine: OnEngine, tmp_path: Path
+) -> None:
+    flow = Scenario(step("First", _finish))
+    async with on_engine(flow) as rig:
+        cache = open_blob_cache(BlobCacheConfig(str(tmp_path / "plain"), 1 << 20))
+        options = ClientOptions(server_address=engine.address)
+        async with AsyncClient(rig.registry, cache, options) as client:
+            await client.start_flow(flow, "a", "hello")
+        assert await rig.outputs("a") == [("First-1", "hello")]
+
+
+async def test_start__for_a_worker_that_is_called_is_refused_by_name(on_engine: OnEngine) -> None:
+    flow = Scenario(step("First", _finish))
+    called = FlowConfig(worker_target=WorkerTarget("127.0.0.1:1"))
+    async with on_engine(flow) as rig:
+        with pytest.raises(DexServiceError, match="push Workers") as refused:
+            await rig.client.start_flow(flow, "a", "x", StartFlowOptions(config_override=called))
+        assert refused.value.code is StatusCode.UNIMPLEMENTED
 
 
 async def test_start__repeated_with_its_request_id_answers_the_same_run(
