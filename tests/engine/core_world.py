@@ -12,33 +12,17 @@ from typing import TypeVar
 
 from attrs import Factory, define, field
 from dex.dexpb import dex_pb2 as pb
-from google.protobuf import struct_pb2
 
 from dex_agents_dex.devengine.core.core import Core
 from dex_agents_dex.devengine.core.errors import Refusal
 from dex_agents_dex.devengine.core.state import Offer, Phase, RpcCall, Run
 from dex_agents_dex.devengine.core.transaction import Settings, TimerKey, Transaction
 from dex_agents_dex.devengine.schema import STATEMENTS, TABLES
+from tests.engine.core_results import CHANNELS, KEYS, TYPES, Inventor
 
 T = TypeVar("T")
 
-TYPES = ("A", "B", "C")
-KEYS = ("x", "y", "Map/a", "Map/b", "Map/c")
-CHANNELS = ("in", "out", "Box/1")
 FLOWS = ("f", "g")
-CLOSES = (
-    pb.CLOSE_DECISION_TYPE_UNSPECIFIED,  # none
-    pb.CLOSE_DECISION_TYPE_FORCE_COMPLETE_ON_CHANNELS_EMPTY,
-    pb.CLOSE_DECISION_TYPE_GRACEFUL_COMPLETE,
-    pb.CLOSE_DECISION_TYPE_FORCE_COMPLETE,
-    pb.CLOSE_DECISION_TYPE_FORCE_FAIL,
-    pb.CLOSE_DECISION_TYPE_DEAD_END,
-)
-WAIT_FOR_FAILURES = (
-    pb.WAIT_FOR_METHOD_FAILURE_POLICY_FAIL_FLOW_ON_FAILURE,
-    pb.WAIT_FOR_METHOD_FAILURE_POLICY_PROCEED_ON_FAILURE,
-)
-NULL = pb.Value(null_value=struct_pb2.NullValue.Name(struct_pb2.NULL_VALUE))
 
 
 @define
@@ -56,6 +40,7 @@ class World:
     settings: Settings
     now: datetime = datetime(2030, 1, 1, tzinfo=UTC)
     core: Core = Factory(Core)
+    invent: Inventor = field(init=False)
     timers: dict[TimerKey, datetime] = Factory(dict)
     offers: list[Offer] = Factory(list)
     carried: list[Carried] = Factory(list)
@@ -66,6 +51,7 @@ class World:
 
     def __attrs_post_init__(self) -> None:
         self.database.executescript(TABLES)
+        self.invent = Inventor(self.chance)
 
     def act(self) -> str:
         """One random command; its name."""
@@ -120,8 +106,8 @@ class World:
             request_id=f"r{next(self._ids)}",
             flow_timeout_seconds=self.chance.choice((0, 0, 0, 50_000)),
             start_step_type=self.chance.choice(TYPES),
-            step_input=self._value(),
-            step_options=self._options(),
+            step_input=self.invent.value(),
+            step_options=self.invent.options(),
         )
         options = request.flow_start_options
         options.id_reuse_policy = self.chance.choice(
@@ -131,7 +117,7 @@ class World:
             )
         )
         options.flow_start_delay_seconds = self.chance.choice((0, 0, 30))
-        options.attributes.extend(self._writes())
+        options.attributes.extend(self.invent.writes())
         self.core.start_flow(tx, request)
 
     def _stop(self, tx: Transaction) -> None:
@@ -157,7 +143,7 @@ class World:
         request = pb.InvokeRPCRequest(
             rpc_name="rpc",
             is_transactional=self.chance.random() < 0.5,
-            lock_attribute_keys=self._some(KEYS, 0.1),
+            lock_attribute_keys=self.invent.some(KEYS, 0.1),
             load_channel_names=CHANNELS[:2],
         )
         self.opened.append(self.core.open_rpc(tx, self._a_run(), request))
@@ -189,11 +175,11 @@ class World:
         if self.chance.random() < 0.2:
             frame.worker_error.detail = "failed"
         elif carried.kind == "wait_for":
-            self._fill_wait_for(frame.wait_for.result)
+            self.invent.fill_wait_for(frame.wait_for.result)
         elif carried.kind == "execute":
-            self._fill_execute(frame.execute.result)
+            self.invent.fill_execute(frame.execute.result)
         else:
-            self._fill_rpc(frame.rpc, carried.offer.run)
+            self.invent.fill_rpc(frame.rpc, carried.offer.run)
         self.core.finish(tx, "worker", frame)
 
     def _lose(self, tx: Transaction) -> None:
@@ -210,110 +196,8 @@ class World:
         if self.carried:
             beat = pb.StepMethodHeartbeat()
             if self.chance.random() < 0.7:
-                beat.value.CopyFrom(self._value())
+                beat.value.CopyFrom(self.invent.value())
             self.core.heartbeat(tx, self.chance.choice(self.carried).task_id, beat)
-
-    # --- results ------------------------------------------------------------------------------
-
-    def _fill_wait_for(self, result: pb.InvokeWaitForMethodResponse) -> None:
-        self._fill_effects(result)
-        result.upsert_step_exe_locals.add(key="local", value=self._value())
-        if self.chance.random() < 0.3:
-            return
-        condition = result.waiting_condition
-        condition.waiting_condition_type = self.chance.choice(
-            (pb.WAITING_CONDITION_TYPE_ALL_COMPLETED, pb.WAITING_CONDITION_TYPE_ANY_COMPLETED)
-        )
-        for name in self._some(CHANNELS, 0.6) or ["in"]:
-            least = self.chance.choice((0, 1, 2))
-            condition.channel_conditions.add(channel_name=name, at_least=least, at_most=least + 1)
-        for _ in range(self.chance.choice((0, 1, 2))):
-            condition.timer_conditions.add(duration_seconds=self.chance.choice((0, 10, 60)))
-
-    def _fill_execute(self, result: pb.InvokeExecuteMethodResponse) -> None:
-        self._fill_effects(result)
-        decision = result.step_decision
-        decision.cancel_step_types.extend(self._some(TYPES, 0.05))
-        decision.cancel_sibling_step_types.extend(self._some(TYPES, 0.05))
-        kind = self.chance.choices(CLOSES, (20, 0.5, 0.5, 0.1, 0.1, 4))[0]
-        if kind:
-            decision.close_decision.close_decision_type = kind
-            decision.close_decision.close_input.CopyFrom(self._value())
-            decision.close_decision.conditional_channel_names.append("in")
-        if kind in (CLOSES[0], pb.CLOSE_DECISION_TYPE_FORCE_COMPLETE_ON_CHANNELS_EMPTY):
-            decision.next_steps.extend(self._movements())
-
-    def _fill_rpc(self, result: pb.InvokeWorkerRPCResponse, run: Run) -> None:
-        self._fill_effects(result)
-        for name, messages in run.channels.items():
-            if self.chance.random() < 0.3:
-                message_id = self.chance.choice((messages[0].message_id, "gone"))
-                result.delete_from_channel.add(channel_name=name, message_id=message_id)
-        if self.chance.random() < 0.3:
-            result.step_decision.next_steps.extend(self._movements())
-            result.step_decision.cancel_step_types.extend(self._some(TYPES, 0.1))
-        result.output.CopyFrom(self._value())
-
-    def _fill_effects(
-        self,
-        result: pb.InvokeWaitForMethodResponse
-        | pb.InvokeExecuteMethodResponse
-        | pb.InvokeWorkerRPCResponse,
-    ) -> None:
-        result.upsert_attributes.extend(self._writes())
-        for name in self._some(CHANNELS, 0.4):
-            result.publish_to_channel.add(channel_name=name, value=self._value())
-
-    def _movements(self) -> list[pb.StepMovement]:
-        return [
-            pb.StepMovement(
-                step_type=self.chance.choice(TYPES),
-                step_input=self._value(),
-                step_options=self._options(),
-            )
-            for _ in range(self.chance.choice((1, 1, 2)))
-        ]
-
-    def _options(self) -> pb.StepOptions:
-        options = pb.StepOptions(
-            skip_wait_for=self.chance.random() < 0.5,
-            wait_for_lock_attribute_keys=self._some(KEYS, 0.15),
-            execute_lock_attribute_keys=self._some(KEYS, 0.15),
-            execute_load_attribute_map_instances=self.chance.choice(((), ("Map/",), ("Map/a",))),
-            execute_load_channel_names=self._some(CHANNELS[:2], 0.5),
-            wait_for_failure_policy=self.chance.choices(WAIT_FOR_FAILURES, (1, 15))[0],
-            execute_timeout_seconds=self.chance.choice((0, 90)),
-        )
-        for policy in (options.wait_for_retry_policy, options.execute_retry_policy):
-            policy.maximum_attempts = self.chance.choice((0, 1, 2))
-        if self.chance.random() < 0.98:  # otherwise a spent Step ends its Flow
-            options.execute_failure_policy = (
-                pb.EXECUTE_METHOD_FAILURE_POLICY_PROCEED_TO_CONFIGURED_STEP
-            )
-            options.execute_failure_proceed_step_type = self.chance.choice(TYPES)
-            options.execute_failure_proceed_step_options.skip_wait_for = True
-        return options
-
-    def _writes(self) -> list[pb.AttributeWrite]:
-        writes = [
-            pb.AttributeWrite(key=key, value=self.chance.choice((NULL, self._value())))
-            for key in self._some(KEYS, 0.4)
-        ]
-        for write in writes:
-            write.index_config.enable = write.key == "x"
-        return writes
-
-    def _value(self) -> pb.Value:
-        return self.chance.choice(
-            (
-                pb.Value(string_value=self.chance.choice(("", "short", "long" * 20))),
-                pb.Value(int_value=self.chance.randrange(5)),
-                pb.Value(),
-            )
-        )
-
-    def _some(self, choices: tuple[str, ...], probability: float) -> list[str]:
-        return [each for each in choices if self.chance.random() < probability]
 
     def _a_run(self) -> Run:
         runs = list(self.core.runs.values())

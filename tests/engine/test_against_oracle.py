@@ -16,7 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from dex_agents_dex.devengine.core.errors import Refusal
 from dex_agents_dex.devengine.core.state import Phase, Progress, RpcCall, Run, StepExecution
 from dex_agents_dex.devengine.core.transaction import Settings
-from tests.engine.core_world import NULL, World
+from tests.engine.core_results import NULL
+from tests.engine.core_world import World
 from tests.engine.oracle import Condition, Effects, Need, Oracle, Seen, StepPlan
 
 LONG_SECONDS = 1_000_000  # nothing times out here

@@ -1,7 +1,6 @@
 """How a task comes to a Worker, and what each way of losing it costs."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,6 @@ from dex_agents_dex.devengine import DevEngine, EngineOptions
 from tests.engine.wire_worker import WireWorker, execute_only, wire_worker
 
 TYPE = "Wired"
-
-
-@pytest.fixture
-async def channel(engine: DevEngine) -> AsyncIterator[grpc.aio.Channel]:
-    async with grpc.aio.insecure_channel(engine.address) as opened:
-        yield opened
-
-
-@pytest.fixture
-def worker(channel: grpc.aio.Channel) -> WireWorker:
-    return wire_worker(channel, "worker-a")
 
 
 async def _start(channel: grpc.aio.Channel, flow_id: str = "f", attempts: int = 0) -> None:
@@ -252,46 +240,6 @@ async def test_malformed_decision__fails_the_attempt(
     status, message = await _result(channel)
     assert status == "FLOW_STATUS_FAILED"
     assert message
-
-
-async def test_spare_stream__is_registered_only_when_it_is_needed(
-    channel: grpc.aio.Channel, worker: WireWorker
-) -> None:
-    first = await worker.stream(TYPE)
-    registered = await first.read()
-    assert registered is not None
-    assert registered.WhichOneof("frame") == "registered"
-    spare = await worker.stream(TYPE)
-    hearing = asyncio.create_task(spare.read())
-    await _start(channel, "one")
-    await first.next_task()
-    assert not hearing.done()
-    await _start(channel, "two")
-    heard = await hearing
-    assert heard is not None
-    assert heard.WhichOneof("frame") == "registered"
-    assert (await spare.next_task()).execute.context.flow_id == "two"
-
-
-async def test_spare_stream__is_registered_when_the_other_one_ends(
-    channel: grpc.aio.Channel, worker: WireWorker
-) -> None:
-    first = await worker.stream(TYPE)
-    await first.read()
-    spare = await worker.stream(TYPE)
-    await first.half_close()
-    heard = await spare.read()
-    assert heard is not None
-    assert heard.WhichOneof("frame") == "registered"
-
-
-async def test_stream__that_does_not_register_is_refused(channel: grpc.aio.Channel) -> None:
-    stub: Any = dex_pb2_grpc.WorkerTaskServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
-    call = stub.PollWorkerTask()
-    await call.write(pb.PollWorkerTaskRequest(pong=pb.PollWorkerTaskPong()))
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await call.read()
-    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_no_worker_spend__costs_an_attempt_after_ten_seconds(tmp_path: Path) -> None:

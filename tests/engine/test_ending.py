@@ -4,7 +4,6 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +14,9 @@ from dex.dexpb import dex_pb2_grpc
 
 from dex_agents_dex.devengine import DevEngine
 from tests.engine.rig import GENEROUS, until
-from tests.engine.wire_worker import WireStream, WireWorker, execute_only, wire_worker
+from tests.engine.wire_worker import WireStream, WireWorker, execute_only
 
 TYPE = "Ending"
-
-
-@pytest.fixture
-async def channel(engine: DevEngine) -> AsyncIterator[grpc.aio.Channel]:
-    async with grpc.aio.insecure_channel(engine.address) as opened:
-        yield opened
-
-
-@pytest.fixture
-def worker(channel: grpc.aio.Channel) -> WireWorker:
-    return wire_worker(channel, "worker-a")
-
-
-@pytest.fixture
-def flows(channel: grpc.aio.Channel) -> Any:
-    return dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
 
 
 def _start(step_type: str) -> pb.StartFlowRequest:

@@ -1,7 +1,6 @@
 """What each frame of a Worker counts for."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,22 +20,6 @@ NEARLY_A_MINUTE, A_MOMENT = timedelta(seconds=59), timedelta(seconds=2)
 WRITE = pb.StepStreamWrite(
     stream_name="Events", stream_capacity_bytes=1 << 20, value=pb.Value(string_value="news")
 )
-
-
-@pytest.fixture
-async def channel(engine: DevEngine) -> AsyncIterator[grpc.aio.Channel]:
-    async with grpc.aio.insecure_channel(engine.address) as opened:
-        yield opened
-
-
-@pytest.fixture
-def flows(channel: grpc.aio.Channel) -> Any:
-    return dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
-
-
-@pytest.fixture
-def worker(channel: grpc.aio.Channel) -> WireWorker:
-    return wire_worker(channel, "worker-a")
 
 
 async def _start(flows: Any, attempts: int) -> None:

@@ -11,15 +11,12 @@ from dex import (
     ChannelMessageNotFoundError,
     Context,
     FlowNotActiveOrNotFoundError,
-    FlowStatus,
     RpcLockConflictError,
     RPCResult,
     Step,
     StepDecision,
     StepMovement,
     StepOptions,
-    StopFlowOptions,
-    StopType,
     Wait,
     WorkerInvocationError,
     dead_end,
@@ -279,33 +276,3 @@ async def test_step_locks__serialize_steps_and_show_each_the_other_s_result(
         await rig.client.start_flow(flow, "f", "")
         outputs = await rig.outputs("f", int)
         assert outputs == [(f"Adding-{n}", n) for n in range(1, 6)]
-
-
-async def test_stop__leaves_a_status_per_kind_and_cancels_what_runs(on_engine: OnEngine) -> None:
-    started, cancelled = asyncio.Queue[None](), asyncio.Queue[None]()
-
-    async def hang(context: AsyncContext, given: str) -> StepDecision:
-        started.put_nowait(None)
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            cancelled.put_nowait(None)
-            raise
-        return dead_end()
-
-    flow = _Counter(step("Hanging", hang))
-    expected = {
-        StopType.CANCEL: (FlowStatus.CANCELED, ""),
-        StopType.TERMINATE: (FlowStatus.TERMINATED, ""),
-        StopType.FAIL: (FlowStatus.FAILED, "enough"),
-    }
-    async with on_engine(flow) as rig:
-        for kind, (status, message) in expected.items():
-            await rig.client.start_flow(flow, kind.name, "")
-            await started.get()
-            await rig.client.stop_flow(kind.name, StopFlowOptions(type=kind, reason="enough"))
-            result = await rig.result(kind.name)
-            assert (result.status, result.error_message or "") == (status, message)
-            await cancelled.get()
-            with pytest.raises(FlowNotActiveOrNotFoundError):
-                await rig.client.stop_flow(kind.name)
