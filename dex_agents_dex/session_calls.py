@@ -18,6 +18,7 @@ from dex_agents_model.requests import (
     WithdrawUserMessage,
 )
 from dex_agents_model.steps import StartAgentSession
+from dex_agents_model.text import clean_text
 from dex_agents_model.user_messages import content_refusal
 
 from .calling import PATIENT
@@ -160,7 +161,8 @@ class SessionCalls(SessionReads):
         ``reason`` are kept with the decision.
 
         Raises:
-            ValueError: ``interrupt_id`` has not the form of one.
+            ValueError: ``interrupt_id`` has not the form of one, or the digest or the edited
+                arguments hold a character that UTF-8 cannot hold.
             SessionNotFound: there is no open session of this ID.
             SessionBusy: others kept changing the session for 5 seconds.
         """
@@ -183,7 +185,7 @@ class SessionCalls(SessionReads):
             SessionNotFound: there is no open session of this ID.
         """
         session = SessionId(session_id)
-        options = dex.StopFlowOptions(reason=reason or None)
+        options = dex.StopFlowOptions(reason=clean_text(reason) or None)
         await self._call(session, lambda: self._client.stop_flow(session, options))
 
     def _message(self, text: str, content: str | None, message_id: str) -> AgentUserMessage:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -12,13 +15,17 @@ import dex
 from dex_agents_model.decision import EndBranch, GoTo, StepDecision
 from dex_agents_model.events import StepMethod
 from dex_agents_model.interpreter import plan_wait, run_step
+from dex_agents_model.runner import RunnerFailed
 from dex_agents_model.spec import Limits, Lock, Spec
 from dex_agents_model.steps import Step
 from dex_agents_model.table import SPEC_OF, SPECS
+from dex_agents_model.text import is_storable
 
 from .loads import Loading, call_of, loads_of
 from .port import DexStepPort, SessionBinding, dex_wait
 from .schema import LOCKS
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class SessionStep(dex.Step[Any]):
@@ -38,16 +45,31 @@ class SessionStep(dex.Step[Any]):
     async def run_wait_for(self, context: dex.AsyncContext, step: Step) -> dex.Wait:
         """wait_for of every Step that waits."""
         port = DexStepPort(self._binding, context, StepMethod.WAIT_FOR)
-        with self._binding.watch(context, step, port) as watched:
+        with _sendable_errors(), self._binding.watch(context, step, port) as watched:
             return dex_wait(plan_wait(step, watched).wait)
 
     async def run_execute(self, context: dex.AsyncContext, step: Step) -> dex.StepDecision:
         """execute of every Step."""
         port = DexStepPort(self._binding, context, StepMethod.EXECUTE)
-        with self._binding.watch(context, step, port) as watched:
+        with _sendable_errors(), self._binding.watch(context, step, port) as watched:
             decision = await run_step(step, watched)
         loading = Loading(context.run_id, port.known, self._binding.cache)
         return _dex_decision(decision, loading)
+
+
+@contextmanager
+def _sendable_errors() -> Iterator[None]:
+    """Lets an error go in a form that the SDK can send: with its whole chain, as text in UTF-8.
+
+    Where it cannot, the SDK loses the Worker's stream instead, and the attempt hangs.
+    """
+    try:
+        yield
+    except Exception as error:
+        if is_storable("".join(traceback.format_exception(error))):
+            raise
+        _LOG.warning("an error is sent without its causes: UTF-8 cannot hold them", exc_info=True)
+        raise RunnerFailed(str(error)) from None
 
 
 def _options(entry: Spec[Any, Any]) -> dex.StepOptions:

@@ -9,6 +9,8 @@ import re
 from functools import lru_cache
 from typing import Final, Self
 
+from .text import clean_text, is_storable
+
 _TURN: Final = re.compile(r"turn-([1-9][0-9]*)")
 _INTERRUPT: Final = re.compile(r"turn-[1-9][0-9]*\..+", re.DOTALL)
 _REFUSED_IN_SESSION_ID: Final = "/$:"
@@ -17,7 +19,7 @@ _KEPT_TURN_IDS: Final = 1024
 
 
 class SessionId(str):
-    """The Flow ID of a session: 1 to 256 characters, not blank, none of ``/ $ :``.
+    """The Flow ID of a session: 1 to 256 characters, not blank, none of ``/ $ :``, and storable.
 
     Raises:
         ValueError: the text is no session ID; the message says why.
@@ -39,6 +41,8 @@ class SessionId(str):
                 f"session ID {text!r} holds {' '.join(refused)!r};"
                 f" use any characters but {' '.join(_REFUSED_IN_SESSION_ID)}"
             )
+        if clean_text(text) != text:
+            raise ValueError(f"session ID {text!r} holds a NUL or a lone surrogate")
         return super().__new__(cls, text)
 
 
@@ -95,6 +99,8 @@ class ToolCallId(str):
             raise ValueError(
                 f"tool call ID {text[:40]!r} must have 1 to {_MAX_ID_CHARACTERS} characters and no '/'"
             )
+        if not is_storable(text):
+            raise ValueError(f"tool call ID {text!r} holds a lone surrogate")
         return super().__new__(cls, text)
 
 
@@ -110,6 +116,8 @@ class InterruptId(str):
     def __new__(cls, text: str) -> Self:
         if "/" in text or _INTERRUPT.fullmatch(text) is None:
             raise ValueError(f"interrupt ID {text!r} is not of the form 'turn-<n>.<tool call ID>'")
+        if not is_storable(text):
+            raise ValueError(f"interrupt ID {text!r} holds a lone surrogate")
         return super().__new__(cls, text)
 
     @classmethod

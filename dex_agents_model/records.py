@@ -12,6 +12,7 @@ from typing import ClassVar, TypeAlias
 from attrs import field, frozen, validators
 
 from .ids import InterruptId, ToolCallId, TurnId
+from .text import clean_text, refuse_unstorable
 
 
 class MessageRole(StrEnum):
@@ -98,11 +99,12 @@ class AgentUserMessage:
     """What a user said. ``message_id`` names the sending over its retries; empty means unnamed.
 
     ``framework_content`` is what they sent beside the text, such as images: opaque, for the
-    framework alone to read.
+    framework alone to read. The text is cleaned wherever it comes from; an ID that cannot be stored
+    is refused, with a ValueError.
     """
 
-    text: str
-    message_id: str = ""
+    text: str = field(converter=clean_text)
+    message_id: str = field(default="", validator=refuse_unstorable)
     framework_content: str | None = None
 
 

@@ -18,6 +18,7 @@ from .records import (
     ApprovalRecord,
     SteeringMessage,
 )
+from .text import clean_text, refuse_unstorable
 
 MAX_PAGE_MESSAGES: Final = 200
 MAX_PAGE_APPROVALS: Final = 500
@@ -25,6 +26,10 @@ MAX_EDITED_ARGUMENT_BYTES: Final = 256 * 1024
 MAX_READ_BYTES: Final = 2 * 1024 * 1024
 MAX_QUEUED_BYTES: Final = 2 * 1024 * 1024
 MAX_STEERING_BYTES: Final = 1024 * 1024
+
+
+def _cleaned(text: str | None) -> str | None:
+    return None if text is None else clean_text(text)
 
 
 @frozen
@@ -58,7 +63,7 @@ class SteerUserMessage:
 class WithdrawUserMessage:
     """Take a queued message back. Reply: False when it is not in the queue (any more)."""
 
-    message_id: str
+    message_id: str = field(validator=refuse_unstorable)
 
 
 @frozen
@@ -73,17 +78,18 @@ class ResolveInterrupt:
     ``arguments_digest``, when given, must be that of the interrupt. ``edited_arguments`` is JSON
     text of an object that takes the place of the arguments; anything else is refused.
     ``resolved_by`` and ``reason`` are kept with the decision. ``request_id`` names the answer over
-    its retries; empty means unnamed.
+    its retries; empty means unnamed. What is said to people is cleaned; the rest is refused, with a
+    ValueError, when it cannot be sent as it is.
     """
 
     interrupt_id: InterruptId
     approved: bool
-    rejection_message: str | None = None
-    arguments_digest: str | None = None
-    edited_arguments: str | None = None
-    resolved_by: str | None = None
-    reason: str | None = None
-    request_id: str = ""
+    rejection_message: str | None = field(default=None, converter=_cleaned)
+    arguments_digest: str | None = field(default=None, validator=refuse_unstorable)
+    edited_arguments: str | None = field(default=None, validator=refuse_unstorable)
+    resolved_by: str | None = field(default=None, converter=_cleaned)
+    reason: str | None = field(default=None, converter=_cleaned)
+    request_id: str = field(default="", validator=refuse_unstorable)
 
 
 @frozen

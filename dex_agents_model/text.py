@@ -6,7 +6,11 @@ import json
 import re
 from hashlib import sha256
 from math import isfinite
-from typing import Final
+from typing import Final, TypeVar
+
+from attrs import Attribute
+
+T = TypeVar("T", bound=str | None)
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -25,6 +29,16 @@ def clean_text(text: str) -> str:
 def is_storable(text: str) -> bool:
     """Whether ``text`` can be stored byte-exact: it holds no lone surrogate."""
     return text.isascii() or _SURROGATE.search(text) is None
+
+
+def refuse_unstorable(_: object, field: Attribute[T], text: T) -> None:
+    """A validator of what may not be changed: names, digests, and JSON text of others.
+
+    Raises:
+        ValueError: ``text`` holds a lone surrogate.
+    """
+    if text is not None and not is_storable(text):
+        raise ValueError(f"{field.name} {text!r:.80} holds a character that UTF-8 cannot hold")
 
 
 def parse_json(text: str) -> object:

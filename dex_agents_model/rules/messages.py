@@ -6,13 +6,8 @@ from attrs import evolve
 
 from ..errors import ContractBroken
 from ..ids import TurnId
-from ..records import AgentMessage, AgentUserMessage, FrameworkMessage
+from ..records import AgentMessage, FrameworkMessage
 from ..text import clean_text, is_storable, parse_json
-
-
-def cleaned(message: AgentUserMessage) -> AgentUserMessage:
-    """What a user said, as a session keeps it."""
-    return evolve(message, text=clean_text(message.text))
 
 
 def place(

@@ -22,7 +22,6 @@ from ..records import (
     AgentInterrupt,
     AgentInterruptResolution,
     AgentUserMessage,
-    SteeringMessage,
 )
 from ..requests import (
     MAX_EDITED_ARGUMENT_BYTES,
@@ -59,7 +58,6 @@ from ..views import (
     SteeringView,
 )
 from .approval import superseded
-from .messages import cleaned
 
 KEPT_REQUEST_IDS: Final = 64
 """Under each of 16 keys; so a repeat is known at least until as many other requests were taken."""
@@ -92,7 +90,7 @@ def queue_user_message(
         return RpcDecision(reply=False)
     return RpcDecision(
         writes=_taken(request.request_id, view),
-        publishes=(UserMessageQueued(cleaned(message)),),
+        publishes=(UserMessageQueued(message),),
         reply=True,
     )
 
@@ -109,14 +107,13 @@ def steer_user_message(
     if not _is_acceptable(message, view, MAX_STEERING_BYTES - waiting_bytes):
         return RpcDecision(reply=False)
     answered = view.interrupts if steering.rejects_pending_approvals else ()
-    queued = SteeringMessage(cleaned(message), steering.rejects_pending_approvals)
     return RpcDecision(
         writes=(
             *((SetInterrupts(()),) if answered else ()),
             *_taken(request.request_id, view),
         ),
         publishes=(
-            SteeringQueued(queued),
+            SteeringQueued(steering),
             *(InterruptResolved(superseded(asked, now)) for asked in answered),
         ),
         reply=True,
@@ -210,7 +207,7 @@ def _taken(request_id: str, view: RequestIdsView) -> tuple[SetTakenRequestIds, .
 
 
 def _label(text: str | None, limit_bytes: int = _LABEL_BYTES) -> str | None:
-    return None if text is None else shorten(clean_text(text), limit_bytes)
+    return None if text is None else shorten(text, limit_bytes)
 
 
 def _fits(request: ResolveInterrupt, asked: AgentInterrupt, now: datetime) -> bool:

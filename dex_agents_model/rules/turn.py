@@ -61,7 +61,7 @@ from ..views import ResumeView, SessionView, TurnView
 from ..waits import ForToolResults, ForUserMessage
 from .compaction import boundary_to_compact, results_to_shorten, unsummarised
 from .limits import end_over_a_limit, running_model
-from .messages import cleaned, place, with_output
+from .messages import place, with_output
 
 
 def start_session(
@@ -227,7 +227,7 @@ def _begin_turn(
             writes=(
                 SetState(state),
                 *writes,
-                AppendUserMessage(sequence, turn, cleaned(message)),
+                AppendUserMessage(sequence, turn, message),
             ),
             events=(TurnEvent(turn, TurnStarted(sequence, message.message_id)),),
         ),

@@ -59,6 +59,10 @@ class Reply:
     """The last attempt at which ``crash`` is raised."""
     way: str | None = None
     """How else the model call ends, as that of a `Call`."""
+    thought: str | None = None
+    """What an agent of a framework thinks before it answers (`tests/field_cases`)."""
+    signature: str | None = None
+    """What its provider gives with the thought, which nobody may change."""
     calls: tuple[Call, ...] = ()
     text: str = "done"
     output: str | None = None

@@ -58,6 +58,22 @@ async def test_turn__fails_after_three_model_calls_and_the_next_one_works(
     assert snapshot.tool_calls == ()
 
 
+async def test_error__that_utf_8_cannot_hold_is_told_readably(conversation: Conversation) -> None:
+    calls = (
+        Call(id="l", tool="look", crash="lost \ud800"),
+        Call(id="p", tool="pay", crash="\ud800"),
+    )
+    await conversation.start(Reply(calls=calls), Reply(crash="no \ud800"))
+
+    snapshot = await conversation.end_of_turn()
+    assert snapshot.state is not None
+    assert snapshot.state.last_turn_error == "ConnectionError: no \ufffd"
+    [note] = await conversation.texts(1)
+    assert note is not None
+    assert "failed: The tool call failed: ConnectionError: lost \ufffd\n" in note
+    assert conversation.calls().count(("pay", 1)) == 1
+
+
 async def _failure(conversation: Conversation) -> EventPayload:
     """The payload of turn_failed, when the snapshot tells the same error."""
     *_, failed = await conversation.events_through(AgentEventType.TURN_FAILED)

@@ -22,7 +22,14 @@ from pydantic_ai.messages import (
     ToolCallPart,
     UserPromptPart,
 )
-from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+from pydantic_ai.models.function import (
+    AgentInfo,
+    DeltaThinkingCalls,
+    DeltaThinkingPart,
+    DeltaToolCall,
+    DeltaToolCalls,
+    FunctionModel,
+)
 from pydantic_ai.tools import ToolDefinition
 
 from dex_agents_dex import AgentSessionFlow
@@ -82,7 +89,7 @@ def _script_of(messages: Sequence[ModelMessage]) -> tuple[int, int, Script]:
 def _model(state_dir: Path) -> FunctionModel:
     async def stream(
         messages: list[ModelMessage], info: AgentInfo
-    ) -> AsyncIterator[str | DeltaToolCalls]:
+    ) -> AsyncIterator[str | DeltaToolCalls | DeltaThinkingCalls]:
         if faults := faults_of(messages):
             raise ModelHTTPError(400, "obedient", faults)
         whose = Whose(info.instructions or "", state_dir)
@@ -96,6 +103,8 @@ def _model(state_dir: Path) -> FunctionModel:
             raise ConnectionError(reply.crash)
         if reply.way is not None:
             raise _end(reply.way)
+        if reply.thought is not None:
+            yield {0: DeltaThinkingPart(content=reply.thought, signature=reply.signature)}
         for chunk in _said(reply):
             yield chunk
 
@@ -143,6 +152,7 @@ WAYS: Final[Mapping[str, Callable[[], BaseException]]] = {
     "approval": ApprovalRequired,
     "deferral": CallDeferred,
     "cancelled": asyncio.CancelledError,
+    "garbled crash": lambda: ConnectionError("a\x00b\ud800"),
     "long crash": lambda: ConnectionError("x" * LONG_BYTES),
     "long refusal": lambda: ToolFailed("x" * LONG_BYTES),
     "group": lambda: BaseExceptionGroup("of the tool's own tasks", [asyncio.CancelledError()]),

@@ -9,7 +9,8 @@ from typing import Any, Final
 from openai import AsyncOpenAI
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from pydantic import BaseModel
-from pydantic_ai import Agent, RunContext
+from pydantic_ai import Agent, ModelRetry, RunContext, ToolReturn
+from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import BinaryContent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -27,6 +28,10 @@ REMOTE: Final = "Remote"
 """Answers in text."""
 TYPED: Final = "RemoteTyped"
 """Answers with a `Verdict`."""
+
+GARBLED: Final = "a\x00b\ud800c\U0001f600d\x7fe"
+READABLE: Final = "a\ufffdb\ufffdc\U0001f600d\x7fe"
+"""As a session keeps ``GARBLED``: a NUL and a lone surrogate are replaced, and nothing else."""
 
 
 class Verdict(BaseModel):
@@ -56,10 +61,31 @@ def scan(ctx: RunContext[Whose], number: int) -> list[object]:
     return [_did(ctx, "the scan"), BinaryContent(bytes(number * 1024), media_type="image/png")]
 
 
-_TOOLS: Final = (look, pay, ask, scan)
+def garble(ctx: RunContext[Whose], how: str) -> object:
+    """Return or raise text that cannot be stored as it is."""
+    _did(ctx, how)
+    match how:
+        case "text":
+            return GARBLED
+        case "data":
+            return {"key": [GARBLED]}
+        case "beside":
+            return ToolReturn("seen", content=GARBLED, metadata={"key": GARBLED})
+        case "refusal":
+            raise ToolFailed(GARBLED)
+        case "retry":
+            raise ModelRetry(GARBLED)
+        case _:
+            raise OSError(GARBLED)
+
+
+_TOOLS: Final = (look, pay, ask, scan, garble)
 _POLICIES: Final = {
     **{tool.__name__: POLICIES[tool.__name__] for tool in (look, pay, ask)},
-    scan.__name__: ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE, requires_approval=False),
+    **{
+        tool.__name__: ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE, requires_approval=False)
+        for tool in (scan, garble)
+    },
 }
 
 

@@ -148,7 +148,7 @@ RESOLUTIONS = tuple(
                 ("no_object", "[]"),
                 ("a_text", '"{}"'),
                 ("too_long", FULL_EDIT + " "),
-                ("not_clean", '{"a": "\ud800"}'),
+                ("not_clean", '{"a": "\x00"}'),
             )
         ),
         (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId, idempotency_key
 
-CALL_NAMES = st.text(st.characters(exclude_characters="/"), min_size=1, max_size=256)
+CALL_NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1, max_size=256)
 
 
 @pytest.mark.parametrize("text", ["a", "session 1", "x" * 256, "\u00fc.-_#", " a "])
@@ -30,6 +30,20 @@ def test_session_id__refuses_the_rest_and_says_why(text: str, message: str) -> N
     with pytest.raises(ValueError) as refused:  # noqa: PT011 # the whole message is compared below
         SessionId(text)
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("text", ["a\x00", "\ud800", "\ude00\ud83d"])
+def test_session_id__refuses_what_cannot_be_stored(text: str) -> None:
+    with pytest.raises(ValueError, match="holds a NUL or a lone surrogate"):
+        SessionId(text)
+
+
+@pytest.mark.parametrize(("kind", "text"), [(ToolCallId, "\ud800"), (InterruptId, "turn-1.\ud800")])
+def test_ids__refuse_what_utf_8_cannot_hold(
+    kind: type[ToolCallId | InterruptId], text: str
+) -> None:
+    with pytest.raises(ValueError, match="holds a lone surrogate"):
+        kind(text)
 
 
 @given(st.integers(min_value=1))

@@ -73,7 +73,8 @@ SENDS = tuple(
         ("refuses_a_blank_message", " \n\t\u00a0", "m-2", (), REFUSED),
         ("takes_a_message_of_just_the_limit", "\U0001f600", "", (), queued("\U0001f600")),
         ("refuses_a_longer_message", "\u00e9\u00e9!", "m-2", (), REFUSED),
-        ("cleans_a_message", "\x00\ud800", "", (), queued("\ufffd\ufffd")),
+        ("cleans_a_message", "\ud800", "", (), queued("\ufffd")),
+        ("measures_a_message_as_it_is_stored", "\x00\ud800", "", (), REFUSED),
     )
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from attrs import astuple
 
@@ -16,6 +18,7 @@ from dex_agents_model.records import (
     AgentState,
     AgentStatus,
     AgentUsage,
+    AgentUserMessage,
     MessageRole,
     RunningModel,
     RunningTools,
@@ -25,9 +28,11 @@ from dex_agents_model.records import (
     WaitingForUserMessage,
     shown_status,
 )
+from dex_agents_model.requests import ResolveInterrupt, WithdrawUserMessage
 
 from .samples import TURN, call
 
+ASKED = InterruptId("turn-2.a")
 WAITING = AgentStatus.WAITING_FOR_USER_MESSAGE
 
 
@@ -52,6 +57,38 @@ def test_agent_state__answers_the_same_questions_in_each_status(
     state: AgentState, status: AgentStatus, turn: TurnId | None, error: str | None
 ) -> None:
     assert (state.status, state.active_turn_id, state.last_turn_error) == (status, turn, error)
+
+
+def test_user_message__is_cleaned_wherever_it_comes_from() -> None:
+    assert AgentUserMessage("a\x00b\ud800\U0001f600").text == "a\ufffdb\ufffd\U0001f600"
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda text: AgentUserMessage("hi", text), "message_id"),
+        (WithdrawUserMessage, "message_id"),
+        (lambda text: ResolveInterrupt(ASKED, True, arguments_digest=text), "arguments_digest"),
+        (lambda text: ResolveInterrupt(ASKED, True, edited_arguments=text), "edited_arguments"),
+        (lambda text: ResolveInterrupt(ASKED, True, request_id=text), "request_id"),
+    ],
+)
+def test_requests__refuse_what_may_not_be_changed_and_cannot_be_sent(
+    make: Callable[[str], object], name: str
+) -> None:
+    make("a\x00")
+    with pytest.raises(ValueError, match=f"^{name} .* holds a character that UTF-8 cannot hold$"):
+        make("a\ud800")
+
+
+def test_answer__cleans_what_is_said_to_people() -> None:
+    said = ResolveInterrupt(
+        ASKED, False, rejection_message="a\x00", resolved_by="b\ud800", reason="c\x00"
+    )
+
+    assert (said.rejection_message, said.resolved_by, said.reason) == (
+        *("a\ufffd", "b\ufffd", "c\ufffd"),
+    )
 
 
 def test_step_records__name_what_they_are_about() -> None:

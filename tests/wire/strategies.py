@@ -27,7 +27,7 @@ _PLAIN: Final[dict[Any, st.SearchStrategy[Any]]] = {
     TurnId: _TURNS,
     ToolCallId: _CALLS,
     InterruptId: st.builds(InterruptId.of, _TURNS, _CALLS),
-    SessionId: st.from_regex(r"[^/$:\s][^/$:]{0,20}", fullmatch=True).map(SessionId),
+    SessionId: st.from_regex(r"[^/$:\s\x00][^/$:\x00]{0,20}", fullmatch=True).map(SessionId),
 }
 
 
