@@ -76,8 +76,8 @@ class RecordCache:
 def _size_bytes(record: _Kept) -> int:
     texts: tuple[str | None, ...]
     match record:
-        case AgentMessage(framework_item=item, text=text):
-            texts = (item, text)
+        case AgentMessage(framework_item=item, text=text, output=output):
+            texts = (item, text, output)
         case Succeeded(output=output, framework_content=content):
             texts = (record.arguments, output, content)
         case _:
