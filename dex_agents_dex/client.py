@@ -17,7 +17,7 @@ from dex_agents_model.events import (
     TurnFailedEvent,
     TurnStarted,
 )
-from dex_agents_model.folding import LiveTurn, fold_event
+from dex_agents_model.folding import LiveTurn, fold_event, live_turn_in
 from dex_agents_model.ids import SessionId, TurnId
 from dex_agents_model.records import (
     AgentMessage,
@@ -73,16 +73,25 @@ class AgentSessionClient(SessionCalls):
     """Sessions of one Flow type, as an application uses them."""
 
     async def follow(
-        self, session_id: str, from_token: str | None = None
+        self,
+        session_id: str,
+        from_token: str | None = None,
+        *,
+        since: AgentSnapshot | None = None,
     ) -> AsyncGenerator[FollowedEvent, None]:
         """Every event behind ``from_token`` (else: from now on), once each, until the caller stops.
+
+        ``since`` a snapshot, instead: every event behind its token, but of no turn that had ended by
+        then. Fold them into `live_turn_in` of it.
 
         It outlasts Workers and servers. Where the Stream was cut before it was read, or lost with
         a server, it yields `EventsLost`. Use ``contextlib.aclosing`` to end it early.
         """
         session = SessionId(session_id)
+        live, is_first = LiveTurn(), since is None
+        if since is not None:
+            live, from_token = live_turn_in(since), since.event_token
         token = await self._latest_event_token(session) if from_token is None else from_token
-        live, is_first = LiveTurn(), True
         while True:
             try:
                 read = await self.read_agent_event(session, token, timeout=_LONG_POLL)

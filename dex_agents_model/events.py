@@ -10,7 +10,7 @@ from attrs import frozen
 
 from .calls import ToolCallStatus, ToolEffect
 from .ids import InterruptId, ToolCallId, TurnId
-from .records import AgentUsage
+from .records import AgentUsage, TurnCancelled, TurnEnd, TurnFailed, TurnSucceeded
 
 
 class AgentEventType(StrEnum):
@@ -68,6 +68,20 @@ class TurnCancelledEvent:
     """Replace the turn's live text with its stored messages."""
 
     type: ClassVar = AgentEventType.TURN_CANCELLED
+
+
+TerminalEvent: TypeAlias = TurnCompletedEvent | TurnFailedEvent | TurnCancelledEvent
+
+
+def told_end(end: TurnEnd) -> TerminalEvent:
+    """What watchers are told of how a turn ended."""
+    match end:
+        case TurnSucceeded(message_count):
+            return TurnCompletedEvent(message_count)
+        case TurnFailed(error):
+            return TurnFailedEvent(error)
+        case TurnCancelled():
+            return TurnCancelledEvent()
 
 
 @frozen

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
 
 from attrs import evolve, frozen
 
-from .calls import ToolCallStatus
+from .calls import AgentToolCall, FinalCall, ToolCallStatus
 from .events import (
     AgentEvent,
     InterruptRaised,
     InterruptResolved,
     ReasoningDelta,
     StepMethod,
+    TerminalEvent,
     TextDelta,
     ToolCallDeferred,
     ToolCallFinished,
@@ -22,10 +22,11 @@ from .events import (
     TurnCompletedEvent,
     TurnFailedEvent,
     TurnStarted,
+    told_end,
 )
 from .ids import InterruptId, ToolCallId, TurnId
-
-TerminalEvent: TypeAlias = TurnCompletedEvent | TurnFailedEvent | TurnCancelledEvent
+from .records import WaitingForUserMessage
+from .requests import AgentSnapshot
 
 
 @frozen
@@ -40,11 +41,15 @@ class Attempt:
 
 @frozen
 class LiveText:
-    """What one Step execution has said so far: in most of them a model call."""
+    """What one Step execution has said so far: in most of them a model call.
+
+    ``is_partial``: whoever began with a snapshot came in the middle of it.
+    """
 
     step_execution_id: str
     text: str = ""
     reasoning: str = ""
+    is_partial: bool = False
 
 
 @frozen
@@ -52,13 +57,15 @@ class LiveToolCall:
     """A tool call of the turn; ``status`` is None until it is final.
 
     ``step_execution_id`` is that of the Step which first told of it: the model call that asked for
-    it, when nothing was lost.
+    it, when nothing was lost; empty when a snapshot did. ``is_stored``: a snapshot has its result, and
+    what is still told of the call is older.
     """
 
     step_execution_id: str
     tool_call_id: ToolCallId
     tool_name: str
     status: ToolCallStatus | None = None
+    is_stored: bool = False
 
 
 @frozen
@@ -78,11 +85,42 @@ class LiveTurn:
     ended: TerminalEvent | None = None
     lost: bool = False
     attempts: tuple[Attempt, ...] = ()
+    settled_interrupts: tuple[InterruptId, ...] = ()
+    from_snapshot: bool = False
 
     @property
     def text(self) -> str:
         """All that the model said in this turn."""
         return "".join(live.text for live in self.texts)
+
+
+def live_turn_in(snapshot: AgentSnapshot) -> LiveTurn:
+    """The latest turn as ``snapshot`` shows it: fold into it what is read from its ``event_token`` on.
+
+    Events that tell what the snapshot holds then change nothing. What the turn had said before, no
+    snapshot knows: the text of a model call under way is partial.
+    """
+    state = snapshot.state
+    if state is None or state.turn_count == 0:
+        return LiveTurn()
+    turn = TurnId.of(state.turn_count)
+    if isinstance(state, WaitingForUserMessage):
+        return LiveTurn(turn, ended=None if state.last_turn is None else told_end(state.last_turn))
+    waiting = tuple(asked.interrupt_id for asked in snapshot.pending_interrupts)
+    asked_once = (InterruptId.of(turn, call.tool_call_id) for call in snapshot.tool_calls)
+    return LiveTurn(
+        turn,
+        tool_calls=tuple(map(_stored_call, snapshot.tool_calls)),
+        waiting_interrupts=waiting,
+        settled_interrupts=tuple(asked for asked in asked_once if asked not in waiting),
+        from_snapshot=True,
+    )
+
+
+def _stored_call(record: AgentToolCall) -> LiveToolCall:
+    final = isinstance(record, FinalCall)
+    status = record.status if final else None
+    return LiveToolCall("", record.tool_call_id, record.tool_name, status, is_stored=final)
 
 
 def fold_events(events: Iterable[AgentEvent], live: LiveTurn = LiveTurn()) -> LiveTurn:
@@ -99,7 +137,8 @@ def fold_event(live: LiveTurn, event: AgentEvent) -> LiveTurn:
     elif event.turn_id != live.turn_id or live.ended is not None:
         return live
     known = next((a for a in live.attempts if _is_of(a, event)), None)
-    expected = 0
+    came_late = known is None and live.from_snapshot and event.index > 0
+    expected = event.index if came_late else 0
     if known is not None:
         if (event.attempt, event.index) < (known.attempt, known.next_index):
             return live
@@ -110,7 +149,7 @@ def fold_event(live: LiveTurn, event: AgentEvent) -> LiveTurn:
     reached = Attempt(event.step_execution_id, event.method, event.attempt, event.index + 1)
     others = tuple(a for a in live.attempts if a is not known)
     live = evolve(live, attempts=(*others, reached), lost=live.lost or event.index > expected)
-    return _take(live, event)
+    return _take(live, event, came_late=came_late)
 
 
 def _follows(live: LiveTurn, event: AgentEvent) -> bool:
@@ -135,23 +174,23 @@ def _forget(live: LiveTurn, step_execution_id: str) -> LiveTurn:
     )
 
 
-def _take(live: LiveTurn, event: AgentEvent) -> LiveTurn:
+def _take(live: LiveTurn, event: AgentEvent, *, came_late: bool) -> LiveTurn:
     step = event.step_execution_id
     match event.payload:
         case TextDelta(text):
-            return _say(live, LiveText(step, text))
+            return _say(live, LiveText(step, text, is_partial=came_late))
         case ReasoningDelta(text):
-            return _say(live, LiveText(step, reasoning=text))
+            return _say(live, LiveText(step, reasoning=text, is_partial=came_late))
         case ToolCallDeferred(tool_call_id=call, tool_name=name):
             return _put_call(live, LiveToolCall(step, call, name))
         case ToolCallStarted(tool_call_id=call, tool_name=name):
             return _put_call(live, LiveToolCall(step, call, name))
         case ToolCallFinished(tool_call_id=call, tool_name=name, status=status):
             return _put_call(live, LiveToolCall(step, call, name, status))
-        case InterruptRaised(interrupt_id=asked):
+        case InterruptRaised(interrupt_id=asked) if asked not in live.settled_interrupts:
             return evolve(live, waiting_interrupts=(*_without(live, asked), asked))
         case InterruptResolved(interrupt_id=asked):
-            return evolve(live, waiting_interrupts=_without(live, asked))
+            return _settle(live, asked)
         case TurnCompletedEvent() | TurnFailedEvent() | TurnCancelledEvent() as ended:
             return evolve(live, ended=ended, waiting_interrupts=())
         case _:
@@ -167,7 +206,7 @@ def _say(live: LiveTurn, more: LiveText) -> LiveTurn:
 def _continued(said: LiveText, more: LiveText) -> LiveText:
     if said.step_execution_id != more.step_execution_id:
         return said
-    return LiveText(said.step_execution_id, said.text + more.text, said.reasoning + more.reasoning)
+    return evolve(said, text=said.text + more.text, reasoning=said.reasoning + more.reasoning)
 
 
 def _put_call(live: LiveTurn, call: LiveToolCall) -> LiveTurn:
@@ -177,9 +216,18 @@ def _put_call(live: LiveTurn, call: LiveToolCall) -> LiveTurn:
 
 
 def _replaced(known: LiveToolCall, call: LiveToolCall) -> LiveToolCall:
-    if known.tool_call_id != call.tool_call_id:
+    if known.tool_call_id != call.tool_call_id or known.is_stored:
         return known
     return evolve(call, step_execution_id=known.step_execution_id)
+
+
+def _settle(live: LiveTurn, asked: InterruptId) -> LiveTurn:
+    settled = tuple(i for i in live.settled_interrupts if i != asked)
+    return evolve(
+        live,
+        waiting_interrupts=_without(live, asked),
+        settled_interrupts=(*settled, asked),
+    )
 
 
 def _without(live: LiveTurn, interrupt_id: InterruptId) -> tuple[InterruptId, ...]:

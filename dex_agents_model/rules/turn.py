@@ -29,14 +29,11 @@ from ..effects import (
 )
 from ..errors import StateCorrupt
 from ..events import (
-    EventPayload,
     SteeringTaken,
-    TurnCancelledEvent,
-    TurnCompletedEvent,
     TurnEvent,
-    TurnFailedEvent,
     TurnStarted,
     UsageRecorded,
+    told_end,
 )
 from ..ids import ToolCallId, TurnId
 from ..records import (
@@ -45,8 +42,6 @@ from ..records import (
     RunningModel,
     RunningTools,
     TakenSteering,
-    TurnCancelled,
-    TurnFailed,
     TurnSucceeded,
     WaitingForUserMessage,
 )
@@ -85,15 +80,7 @@ def wait_for_user_message(step: AwaitUserMessage, view: SessionView, now: dateti
     state = _idle(view)
     if state.last_turn is None:
         return WaitDecision(wait=ForUserMessage())
-    payload: EventPayload
-    match state.last_turn:
-        case TurnSucceeded(message_count):
-            payload = TurnCompletedEvent(message_count)
-        case TurnFailed(error):
-            payload = TurnFailedEvent(error)
-        case TurnCancelled():
-            payload = TurnCancelledEvent()
-    ended = TurnEvent(TurnId.of(state.turn_count), payload)
+    ended = TurnEvent(TurnId.of(state.turn_count), told_end(state.last_turn))
     return WaitDecision(commit=Commit(events=(ended,)), wait=ForUserMessage())
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import aclosing
+
+from attrs import evolve
 
 from dex_agents_dex.event_stream import AttemptEvents, RunnerEvents
+from dex_agents_dex.session_reads import ReadEvent
 from dex_agents_model import AgentEvent, AgentEventType, AgentUsage, ToolCallId, ToolEffect, TurnId
 from dex_agents_model.calls import ToolCallStatus
 from dex_agents_model.events import (
@@ -99,6 +103,26 @@ async def test_events__of_a_failed_attempt_keep_its_number(conversation: Convers
         *attempt_of("RunModel-1", TextDelta("an answer"), used(1), attempt=2),
         *attempt_of("AwaitUserMessage-1", TurnCompletedEvent(1), method=StepMethod.WAIT_FOR),
     ]
+
+
+async def test_follow__since_a_snapshot_tells_nothing_of_turns_that_had_ended(
+    conversation: Conversation,
+) -> None:
+    sessions, session = conversation.sessions, conversation.session_id
+    await conversation.start(Reply(text="one"))
+    ended = evolve(await conversation.end_of_turn(), event_token="")  # as if read at the beginning
+    await conversation.say(Reply(text="two"))
+
+    followed = []
+    async with aclosing(sessions.follow(session, since=ended)) as events:
+        async for each in events:
+            assert isinstance(each, ReadEvent)
+            followed.append(each.event)
+            if isinstance(each.event.payload, TurnCompletedEvent):
+                break
+
+    assert {event.turn_id for event in followed} == {"turn-2"}
+    assert isinstance(followed[0].payload, TurnStarted)
 
 
 async def test_writer__drops_what_comes_after_the_call_has_returned() -> None:

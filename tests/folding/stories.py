@@ -17,6 +17,7 @@ from dex_agents_model.events import (
     InterruptResolved,
     ReasoningDelta,
     StepMethod,
+    TerminalEvent,
     TextDelta,
     TurnCancelledEvent,
     TurnCompletedEvent,
@@ -24,7 +25,7 @@ from dex_agents_model.events import (
     TurnStarted,
     UsageRecorded,
 )
-from dex_agents_model.folding import LiveText, LiveToolCall, TerminalEvent
+from dex_agents_model.folding import LiveText, LiveToolCall
 from dex_agents_model.ids import InterruptId, ToolCallId, TurnId
 from dex_agents_model.records import AgentUsage
 from tests.wire.strategies import TEXT

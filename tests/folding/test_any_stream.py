@@ -14,7 +14,7 @@ from .stories import Story, sessions, stories, told_by
 
 def seen(live: LiveTurn) -> LiveTurn:
     """``live`` without what it remembers to read on."""
-    return evolve(live, attempts=())
+    return evolve(live, attempts=(), settled_interrupts=())
 
 
 def truth(story: Story) -> LiveTurn:

@@ -175,6 +175,12 @@ QUESTIONS = (
         {"waiting_interrupts": (ASKED_B,)},
     ),
     Seen(
+        "asks_no_question_again_that_was_answered",
+        (*waiting("Ask-1", raised(A)), *attempt("Ask-1", resolved(A)),
+         *waiting("Ask-3", raised(A))),
+        {"waiting_interrupts": ()},
+    ),
+    Seen(
         "takes_an_answer_to_a_question_that_it_did_not_know",
         attempt("Ask-1", resolved(A)),
         {"waiting_interrupts": ()},
@@ -240,7 +246,7 @@ CASES = (*SPEECH, *CALLS, *QUESTIONS, *ENDS, *STRAYS, *QUIET, *GAPS)
 
 def shown(live: LiveTurn) -> LiveTurn:
     """``live`` without what it remembers to read on."""
-    return evolve(live, attempts=())
+    return evolve(live, attempts=(), settled_interrupts=())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.claim)
