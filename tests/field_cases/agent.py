@@ -33,6 +33,7 @@ from pydantic_ai.models.function import (
 from pydantic_ai.tools import ToolDefinition
 
 from dex_agents_dex import AgentSessionFlow
+from dex_agents_model import CompactionPolicy
 from dex_agents_pydantic_ai import deferred_tool_idempotency_key, pydantic_ai_session_flow
 from tests.binding.flows import POLICIES
 from tests.binding.script import Call, Reply, Script
@@ -40,6 +41,7 @@ from tests.binding.scripted_runner import hold, invocations_in, output_of
 
 from .histories import faults_of
 
+SUMMARY: Final = "What was said before."
 OBEDIENT: Final = "Obedient"
 IMPATIENT: Final = "ObedientImpatient"
 """Approvals expire after ``DEADLINE``."""
@@ -50,6 +52,11 @@ STUBBORN: Final = "stubborn"
 
 LONG_BYTES: Final = 20 * 1024 * 1024
 """More than any frame holds."""
+FORGETFUL: Final = "ObedientForgetful"
+"""Earlier turns are summarised, a few turns on."""
+SMALL_WINDOW: Final = CompactionPolicy(
+    context_window_tokens=12_000, trigger_ratio=0.5, keep_recent_tokens=2_000
+)
 _ANY_OBJECT: Final = {"type": "object", "additionalProperties": True}
 
 
@@ -122,6 +129,10 @@ def _said(reply: Reply) -> Sequence[str | DeltaToolCalls]:
 
 def _written(call: Call) -> str:
     return call.arguments() if call.raw is None else call.raw
+
+
+async def _summarise(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+    yield SUMMARY
 
 
 # --- its tools -------------------------------------------------------------------------------
@@ -198,7 +209,11 @@ class _HeldCalls(AbstractCapability[Whose]):
 
 
 def obedient_flow(
-    state_dir: Path, flow_type: str = OBEDIENT, *, interrupt_deadline: timedelta | None = None
+    state_dir: Path,
+    flow_type: str = OBEDIENT,
+    *,
+    interrupt_deadline: timedelta | None = None,
+    compaction: CompactionPolicy | None = None,
 ) -> AgentSessionFlow:
     """A Flow of the agent. ``state_dir`` holds the gates and the log of invocations."""
     tools = [
@@ -216,7 +231,9 @@ def obedient_flow(
         tool_policies=POLICIES,
         deps_factory=lambda session_id: Whose(session_id, state_dir),
         model=_model(state_dir),
+        summary_model=FunctionModel(stream_function=_summarise, model_name="summariser"),
         interrupt_deadline=interrupt_deadline,
+        compaction=compaction,
     )
 
 
@@ -224,4 +241,5 @@ def build_flows(state_dir: Path) -> tuple[AgentSessionFlow, ...]:
     return (
         obedient_flow(state_dir),
         obedient_flow(state_dir, IMPATIENT, interrupt_deadline=DEADLINE),
+        obedient_flow(state_dir, FORGETFUL, compaction=SMALL_WINDOW),
     )
