@@ -57,7 +57,7 @@ FORGETFUL: Final = "ObedientForgetful"
 SMALL_WINDOW: Final = CompactionPolicy(
     context_window_tokens=12_000, trigger_ratio=0.5, keep_recent_tokens=2_000
 )
-_ANY_OBJECT: Final = {"type": "object", "additionalProperties": True}
+ANY_OBJECT: Final = {"type": "object", "additionalProperties": True}
 
 
 @frozen
@@ -93,7 +93,7 @@ def _script_of(messages: Sequence[ModelMessage]) -> tuple[int, int, Script]:
     return len(scripts), answered, Script.of(latest)
 
 
-def _model(state_dir: Path) -> FunctionModel:
+def model_of(state_dir: Path) -> FunctionModel:
     async def stream(
         messages: list[ModelMessage], info: AgentInfo
     ) -> AsyncIterator[str | DeltaToolCalls | DeltaThinkingCalls]:
@@ -138,7 +138,7 @@ async def _summarise(messages: list[ModelMessage], info: AgentInfo) -> AsyncIter
 # --- its tools -------------------------------------------------------------------------------
 
 
-async def _obey(ctx: RunContext[Whose], /, **arguments: Any) -> str:
+async def obey(ctx: RunContext[Whose], /, **arguments: Any) -> str:
     text = json.dumps(arguments)
     call, whose = Call.of(text), ctx.deps
     whose.begins(str(ctx.tool_name), deferred_tool_idempotency_key(ctx) or "")
@@ -217,7 +217,7 @@ def obedient_flow(
 ) -> AgentSessionFlow:
     """A Flow of the agent. ``state_dir`` holds the gates and the log of invocations."""
     tools = [
-        Tool[Whose].from_schema(_obey, name, None, _ANY_OBJECT, takes_ctx=True) for name in POLICIES
+        Tool[Whose].from_schema(obey, name, None, ANY_OBJECT, takes_ctx=True) for name in POLICIES
     ]
     agent = Agent(deps_type=Whose, tools=tools, capabilities=[_HeldCalls()])
 
@@ -230,7 +230,7 @@ def obedient_flow(
         flow_type=flow_type,
         tool_policies=POLICIES,
         deps_factory=lambda session_id: Whose(session_id, state_dir),
-        model=_model(state_dir),
+        model=model_of(state_dir),
         summary_model=FunctionModel(stream_function=_summarise, model_name="summariser"),
         interrupt_deadline=interrupt_deadline,
         compaction=compaction,
