@@ -117,9 +117,13 @@ def print_latency(taken: Latency) -> None:
             print(
                 f"  session / {kind:8} {laps.ratio('session', kind, EARLY):.2f} at turn 10,"
                 f" {laps.ratio('session', kind, LATE):.2f} at turn {turns}"
-                "   (median over pairs of turns)"
+                f"   CPU {_cpu_ratio(laps, kind, EARLY):.2f}, {_cpu_ratio(laps, kind, LATE):.2f}"
             )
     _print_floor(taken, turns)
+
+
+def _cpu_ratio(laps: Laps, kind: str, when: slice) -> float:
+    return laps.cpu_ms("session", when) / laps.cpu_ms(kind, when)
 
 
 def _print_floor(taken: Latency, turns: int) -> None:
@@ -132,9 +136,13 @@ def _print_floor(taken: Latency, turns: int) -> None:
         f" {statistics.median(floor.wait_ms):.2f} a Step that waits first;"
         f" a turn is {floor.execute_steps:.1f} and {floor.wait_steps:.1f} of them"
     )
+    cpu_early, cpu_late = (
+        laps.cpu_ms("session", when) - laps.cpu_ms("plain", when) for when in (EARLY, LATE)
+    )
     print(
         f"  session - plain: {early:.1f} ms at turn 10, {late:.1f} at turn {turns},"
-        f" growth {late / early:.2f}"
+        f" growth {late / early:.2f}   CPU {cpu_early:.1f}, {cpu_late:.1f}:"
+        f" {cpu_late / cpu_early:.2f}"
     )
     print(
         f"  (session - plain) / the Step floors of a turn ({of_a_turn:.1f} ms):"
