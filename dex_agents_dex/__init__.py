@@ -22,6 +22,7 @@ from .errors import (
     WorkerFailed,
 )
 from .flow import AgentSessionFlow, agent_registry
+from .operations import Erasure
 from .runtime import AgentRuntime
 from .serving import RuntimeHealth
 from .session_reads import ReadEvent
@@ -34,6 +35,7 @@ __all__ = [
     "AgentSessionFlow",
     "AgentSessionOptions",
     "EngineUnavailable",
+    "Erasure",
     "EventsLost",
     "FlowNotBound",
     "MessageRefused",

@@ -1,4 +1,4 @@
-"""The way into sessions from outside: everything in `session_calls`, and what waits and watches."""
+"""The way into sessions from outside: every call there is (`operations`), and what waits and watches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from dex_agents_model.requests import AgentSnapshot
 from dex_agents_model.wire import JsonData
 
 from .errors import EngineUnavailable, MessageRefused, TurnNotFound
-from .session_calls import SessionCalls
+from .operations import SessionOperations
 from .session_reads import ReadEvent
 
 _LONG_POLL: Final = timedelta(seconds=20)
@@ -69,7 +69,7 @@ class TurnOutcome:
         return None if kept is None else json.loads(kept)
 
 
-class AgentSessionClient(SessionCalls):
+class AgentSessionClient(SessionOperations):
     """Sessions of one Flow type, as an application uses them."""
 
     async def follow(

@@ -29,7 +29,13 @@ from dex_agents_model.requests import (
 )
 from dex_agents_model.table import RPCS, SPECS
 
-from .entry_texts import ReadEntries, StoredTexts, StoredTextsCodec
+from .entry_texts import (
+    ForgetEntries,
+    ReadEntries,
+    ReadWaiting,
+    StoredTexts,
+    StoredTextsCodec,
+)
 from .turn_trace import TurnTrace
 
 T = TypeVar("T")
@@ -100,6 +106,8 @@ _STORED: Final[tuple[Any, ...]] = (
     QueuedMessagesPage,
     ApprovalsPage,
     ReadEntries,
+    ReadWaiting,
+    ForgetEntries,
     *(entry.step for entry in SPECS),
     *(entry.request for entry in RPCS),
 )

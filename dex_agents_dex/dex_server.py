@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from inspect import isawaitable
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +50,7 @@ class DexServer:
     """One server. Without a credential calls carry no token."""
 
     address: str
-    credential: TokenFile | None = None
+    credential: dex.Credential | None = None
 
     @classmethod
     def at(cls, address: str, token_file: str | Path | None = None) -> DexServer:
@@ -73,9 +74,15 @@ class DexServer:
         return dex.WorkerOptions(server_address=self.address, pull=pull, credential=self.credential)
 
     @asynccontextmanager
+    async def channel(self) -> AsyncIterator[grpc.aio.Channel]:
+        """For calls that are not Dex's; each call needs `metadata`."""
+        async with grpc.aio.insecure_channel(self.address, options=_ANY_SIZE) as channel:
+            yield channel
+
+    @asynccontextmanager
     async def flow_service(self) -> AsyncIterator[dex_pb2_grpc.FlowServiceStub]:
         """The service itself, for what the SDK's client does not ask; each call needs `metadata`."""
-        async with grpc.aio.insecure_channel(self.address, options=_ANY_SIZE) as channel:
+        async with self.channel() as channel:
             yield dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
 
     def trouble(self, error: grpc.aio.AioRpcError) -> AccessDenied | EngineUnavailable | None:
@@ -87,8 +94,7 @@ class DexServer:
             return EngineUnavailable(f"no Dex server answers at {self.address}: {said}")
         return None
 
-    @property
-    def metadata(self) -> tuple[tuple[str, str], ...]:
+    async def metadata(self) -> tuple[tuple[str, str], ...]:
         """What shows the server that a call may be made.
 
         Raises:
@@ -96,7 +102,10 @@ class DexServer:
         """
         if self.credential is None:
             return ()
-        return (("authorization", f"Bearer {self.credential.token()}"),)
+        token = self.credential.token()
+        if isawaitable(token):
+            token = await token
+        return (("authorization", f"Bearer {token}"),)
 
 
 def words_of(error: grpc.aio.AioRpcError) -> str:

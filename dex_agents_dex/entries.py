@@ -17,7 +17,7 @@ from attrs import frozen
 from dex_agents_model.errors import StateCorrupt
 from dex_agents_model.records import HistorySummary, TakenSteering
 
-from .codec import EntryCodec, RecordCodec
+from .codec import REQUEST_IDS, EntryCodec, RecordCodec
 from .entry_texts import ReadEntries, StoredTexts
 from .schema import (
     AGENT_MESSAGE_PARTS,
@@ -26,6 +26,7 @@ from .schema import (
     AGENT_TOOL_CALLS,
     FRAMEWORK_RUN_STATE,
     HISTORY_SUMMARY,
+    TAKEN_REQUEST_IDS,
     TAKEN_STEERING,
     TOOL_CALL_CLAIMS,
 )
@@ -62,6 +63,7 @@ _READABLE: Final[Mapping[str, _Readable]] = MappingProxyType(
             _Readable(TOOL_CALL_CLAIMS, 256),
             _Readable(FRAMEWORK_RUN_STATE, 64),
             _Readable(TAKEN_STEERING, 2, RecordCodec(TakenSteering)),
+            _Readable(TAKEN_REQUEST_IDS, 4, RecordCodec(REQUEST_IDS)),
             _Readable(HISTORY_SUMMARY, 1, RecordCodec(HistorySummary)),
         )
     }

@@ -1,4 +1,4 @@
-"""What a session is asked for when stored entries are read by their keys, and how its answer travels."""
+"""What a session is asked about its storage, entry by entry, and how its answer travels."""
 
 from __future__ import annotations
 
@@ -18,8 +18,24 @@ class ReadEntries:
 
 
 @frozen
+class ReadWaiting:
+    """Read what waits in a Channel behind its first ``after`` messages, 2 MiB of it; or ``forget`` it all."""
+
+    after: int = 0
+    forget: bool = False
+
+
+@frozen
+class ForgetEntries:
+    """Forget these entries of one map, and let no Step go on."""
+
+    map_name: str
+    keys: tuple[str, ...]
+
+
+@frozen
 class StoredTexts:
-    """The entries that were asked for, in that order, as text; None for one that is not stored."""
+    """What was asked for as texts, in that order; None for an entry that is not stored."""
 
     texts: tuple[str | None, ...]
 

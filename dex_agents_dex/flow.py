@@ -34,7 +34,6 @@ from dex_agents_model.table import RPC_OF, SPECS, answer
 from .calling import PATIENT, read_entries, retrying
 from .codec import codec_registry
 from .engine_clock import EngineClock
-from .entries import texts_of
 from .entry_texts import ReadEntries, StoredTexts
 from .errors import FlowNotBound
 from .known import Known
@@ -43,6 +42,7 @@ from .port import SessionBinding
 from .reading import SessionReader
 from .schema import DEFINITIONS, LOCKS, RUN_STATE_PART_COUNT
 from .steps import STEP_CLASSES, movement
+from .store_rpcs import StoreRpcs
 from .turn_trace import StepTracing, unwatched
 from .writing import SessionWriter
 
@@ -62,7 +62,7 @@ def _answers(request: type[Request]) -> Callable[[H], H]:
     )
 
 
-class AgentSessionFlow(dex.Flow[StartAgentSession]):
+class AgentSessionFlow(StoreRpcs, dex.Flow[StartAgentSession]):
     """The durable session of one agent.
 
     Register one per agent, each with a ``flow_type`` of its own; sessions are found again by it,
@@ -210,13 +210,6 @@ class AgentSessionFlow(dex.Flow[StartAgentSession]):
         self, context: dex.Context, request: ListApprovals
     ) -> dex.RPCResult[ApprovalsPage]:
         return cast("dex.RPCResult[ApprovalsPage]", self._answer(context, request))
-
-    @dex.rpc()
-    def stored_entries(
-        self, context: dex.Context, request: ReadEntries
-    ) -> dex.RPCResult[StoredTexts]:
-        """Entries of a map, each loaded for this call; no rule of the session is asked."""
-        return dex.RPCResult(texts_of(context, request))
 
     def _answer(self, context: dex.Context, request: Request) -> dex.RPCResult[Reply]:
         reader = SessionReader(context, self.options)

@@ -25,7 +25,7 @@ async def history_events(server: DexServer, flow_id: str) -> AsyncIterator[pb.Fl
         while True:
             try:
                 page: pb.GetHistoryEventsResponse = await service.GetHistoryEvents(
-                    request, metadata=server.metadata
+                    request, metadata=await server.metadata()
                 )
             except grpc.aio.AioRpcError as error:
                 raise server.trouble(error) or _refusal(error, flow_id) from error

@@ -18,7 +18,6 @@ from dex_agents_model.requests import (
     WithdrawUserMessage,
 )
 from dex_agents_model.steps import StartAgentSession
-from dex_agents_model.text import clean_text
 from dex_agents_model.user_messages import content_refusal
 
 from .calling import PATIENT
@@ -177,16 +176,6 @@ class SessionCalls(SessionReads):
             request_id=_fresh_id(),
         )
         return await self._ask(session_id, self._flow.resolve_interrupt, request)
-
-    async def close_session(self, session_id: str, *, reason: str = "") -> None:
-        """End a session for good: what runs is stopped, what is stored stays readable.
-
-        Raises:
-            SessionNotFound: there is no open session of this ID.
-        """
-        session = SessionId(session_id)
-        options = dex.StopFlowOptions(reason=clean_text(reason) or None)
-        await self._call(session, lambda: self._client.stop_flow(session, options))
 
     def _message(self, text: str, content: str | None, message_id: str) -> AgentUserMessage:
         message = AgentUserMessage(text, message_id, content)

@@ -35,6 +35,7 @@ from dex_agents_model.decision import (
 )
 from dex_agents_model.ids import InterruptId
 from dex_agents_model.layout import (
+    approval_key,
     lay_message,
     lay_run_state,
     lay_tool_call,
@@ -137,8 +138,7 @@ class SessionWriter:
             case WithdrawQueued(channel_message_id):
                 QUEUED_USER_MESSAGES.delete(context, channel_message_id)
             case RecordApproval(record):
-                key = f"{record.turn_id.number:012d}.{record.tool_call_id}"
-                APPROVALS.set(context, key, record)
+                APPROVALS.set(context, approval_key(record), record)
             case _:
                 assert_never(write)
 

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from .calls import AgentToolCall, FinalCall, Succeeded, ToolCallStatus
 from .errors import StateCorrupt
-from .records import AgentMessage
+from .records import AgentMessage, ApprovalRecord
 from .text import keep_bytes, shorten, size_bytes
 from .wire import JsonData, dump, load
 
@@ -92,6 +92,15 @@ def message_key(sequence: int) -> str:
 def request_ids_key(request_id: str) -> str:
     """The key under which ``request_id`` is kept once it was taken, with the others that share it."""
     return sha256(request_id.encode("utf-8", "surrogatepass")).hexdigest()[0]
+
+
+REQUEST_IDS_KEYS: Final = tuple("0123456789abcdef")
+"""Every key that `request_ids_key` may give."""
+
+
+def approval_key(record: ApprovalRecord) -> str:
+    """The key of a decision about a tool call: they sort as their turns do."""
+    return f"{record.turn_id.number:012d}.{record.tool_call_id}"
 
 
 def steering_key(number: int) -> str:

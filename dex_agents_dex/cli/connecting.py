@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from ..engine_process import shared_engine
 from ..errors import clear_errors
 from ..runtime import DEFAULT_DATA_DIR
 from .desk import client_at, desk_at
-from .probing import ask_whether_it_answers
+from .probing import ask_whether_it_answers, while_it_answers
 from .trouble import NoServer
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -144,6 +144,19 @@ async def ask(
     """
     async with session_at(place, session_id) as found, in_time(found.server):
         return await call(found.sessions)
+
+
+async def ask_at_length(
+    place: Place, session_id: str, call: Callable[[AgentSessionClient], Coroutine[Any, Any, T]]
+) -> T:
+    """As `ask`, for what may take long: it goes on while the server answers.
+
+    Raises:
+        AgentSessionError: as the call, and as `session_at`.
+        NoServer: no engine has ever run on the directory.
+    """
+    async with session_at(place, session_id) as found:
+        return await while_it_answers(found.server, call(found.sessions))
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ async def ask_whether_it_answers(server: DexServer, *, within: timedelta | None 
         try:
             await service.GetServerInfo(
                 Empty(),
-                metadata=server.metadata,
+                metadata=await server.metadata(),
                 timeout=(within or _ANSWERS_WITHIN).total_seconds(),
             )
         except grpc.aio.AioRpcError as error:

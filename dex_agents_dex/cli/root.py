@@ -11,6 +11,7 @@ from click.shell_completion import get_completion_class
 from .answering import approve, cancel, reject, send, steer, withdraw
 from .chat import chat
 from .listing import events, messages, queue, sessions
+from .operating import close, erase, export
 from .serving import dev, serve
 from .showing import show
 from .trouble import EXIT_CODES
@@ -65,6 +66,7 @@ for _command in (
     *(dev, chat, serve),
     *(sessions, show, messages, events, queue),
     *(send, steer, approve, reject, cancel, withdraw),
+    *(export, close, erase),
     completion,
 ):
     main.add_command(_command)

@@ -14,6 +14,7 @@ from ..flow import AgentSessionFlow
 from ..runtime import DEFAULT_DATA_DIR, DEFAULT_WORKER_SLOTS, AgentRuntime
 from .connecting import Place, at_a_place, server_at
 from .loading import FLOW, NamedFlow
+from .probing import while_it_answers
 from .trouble import run
 
 
@@ -50,7 +51,8 @@ dev = _engine_command()
 def serve(flows: tuple[NamedFlow, ...], slots: int, place: Place) -> None:
     """Run the Steps of sessions until SIGTERM or Ctrl-C.
 
-    What runs then may end before the program does.
+    What runs then may end before the program does. It ends, too, when its server stays away for
+    longer than a restart takes: let whatever supervises it start it again.
 
     MODULE:FLOW names an AgentSessionFlow, or a function that builds one; the current directory
     comes first.
@@ -78,5 +80,5 @@ async def _serve(flows: tuple[AgentSessionFlow, ...], slots: int, place: Place) 
     ):
         names = ", ".join(flow.get_flow_type() for flow in flows)
         click.echo(f"serving {names} on {server.address}, pid {os.getpid()}; Ctrl-C stops")
-        await stopping.wait()
+        await while_it_answers(server, stopping.wait())
         click.echo("stopping: what runs may end", err=True)

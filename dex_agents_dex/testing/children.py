@@ -21,7 +21,7 @@ _STOPS_WITHIN: Final = timedelta(seconds=60)
 class ChildProgram:
     """A Python module as a program, in a process group of its own.
 
-    Its output goes to ``log_path``. Its standard input closes when this process ends, however that
+    Its output goes to the end of ``log_path``. Its standard input closes when this process ends, however that
     happens: it should end then.
     """
 
@@ -38,6 +38,7 @@ class ChildProgram:
         self.name = name
         self.log_path = log_path
         with log_path.open("ab") as log:
+            self._log_start = log.tell()  # what an earlier child said is not its own
             self._child = subprocess.Popen(
                 [sys.executable, "-m", *arguments],
                 stdin=subprocess.PIPE,
@@ -95,7 +96,7 @@ class ChildProgram:
 
         def look() -> str | None:
             is_running = self.is_running  # asked before the reading: its last words count
-            for line in self.log_path.read_text(errors="replace").splitlines(keepends=True):
+            for line in self._said().splitlines(keepends=True):
                 if line.startswith(start) and line.endswith("\n"):
                     return line.rstrip()
             if not is_running:
@@ -104,8 +105,11 @@ class ChildProgram:
 
         return await wait_until(f"{start!r} from {self.name}", look, timeout)
 
+    def _said(self) -> str:
+        return self.log_path.read_bytes()[self._log_start :].decode(errors="replace")
+
     def _epitaph(self) -> str:
-        said = self.log_path.read_text(errors="replace")[-_SHOWN_LOG_CHARACTERS:].strip()
+        said = self._said()[-_SHOWN_LOG_CHARACTERS:].strip()
         return f"{self.name} ended with code {self._child.returncode}: {said}"
 
     def _close_input(self) -> None:

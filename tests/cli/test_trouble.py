@@ -24,6 +24,7 @@ from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE
 
 from . import agent
 from .conftest import Bench, dex_agents
+from .every_command import EVERY_COMMAND, NEED_NO_SERVER, call_of
 
 WHAT_TO_DO = "; name a server with --server HOST:PORT, or run one with `dex-agents dev`\n"
 
@@ -34,24 +35,28 @@ def _free_address() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("sessions",),
-        ("show", "s"),
-        ("approve", "s"),
-        ("events", "s"),
-        ("serve", agent.NAME),
-        ("chat", agent.NAME),
-    ],
-    ids=lambda command: command[0],
-)
-def test_server__that_is_not_there_is_named_with_what_to_do(command: tuple[str, ...]) -> None:
+def test_commands__are_all_known_to_these_tests() -> None:
+    assert EVERY_COMMAND.keys() | NEED_NO_SERVER == main.commands.keys()
+
+
+@pytest.mark.parametrize("name", EVERY_COMMAND)
+def test_server__that_is_not_there_is_named_with_what_to_do(name: str) -> None:
     address = _free_address()
-    result = dex_agents(*command, "--server", address)
+    result = dex_agents(*call_of(name), "--server", address)
 
     told = f"error: no Dex server answers at {address}: Connection refused{WHAT_TO_DO}"
     assert (result.exit_code, result.stderr) == (3, told)
+
+
+@pytest.mark.parametrize("name", EVERY_COMMAND)
+@pytest.mark.parametrize("address", ["no-such-host.invalid:8801", "http://127.0.0.1:1", "nonsense"])
+def test_server__whose_address_is_wrong_is_named_with_what_to_do(name: str, address: str) -> None:
+    result = dex_agents(*call_of(name), "--server", address)
+
+    assert result.exit_code == 3, result.output
+    assert result.stderr.startswith(f"error: no Dex server answers at {address}: ")
+    assert result.stderr.endswith(WHAT_TO_DO)
+    assert result.stderr.count("\n") == 1
 
 
 def test_server__is_taken_from_the_environment() -> None:
@@ -84,8 +89,9 @@ def web_server() -> Iterator[str]:
     thread.join()
 
 
-def test_server__that_speaks_another_protocol_is_named(web_server: str) -> None:
-    result = dex_agents("sessions", "--server", web_server)
+@pytest.mark.parametrize("name", EVERY_COMMAND)
+def test_server__that_speaks_another_protocol_is_named(web_server: str, name: str) -> None:
+    result = dex_agents(*call_of(name), "--server", web_server)
 
     assert result.exit_code == 3
     assert result.stderr.startswith(f"error: no Dex server answers at {web_server}: ")
