@@ -36,6 +36,7 @@ from .operations import SessionOperations
 from .session_reads import ReadEvent
 
 _LONG_POLL: Final = timedelta(seconds=20)
+_SHORT_POLL: Final = timedelta(seconds=1)
 
 
 @frozen
@@ -111,14 +112,18 @@ class AgentSessionClient(SessionOperations):
     async def wait_for_turn(self, session_id: str, turn_id: str | None = None) -> TurnOutcome:
         """Wait until a turn has ended: the one that is named, else the one that runs or ended last.
 
-        Bound the wait with ``asyncio.timeout``.
+        A session that was only just started is given the time to begin. Bound the wait with
+        ``asyncio.timeout``.
 
         Raises:
             SessionNotFound: there is no session of this ID.
             TurnNotFound: no turn has begun yet, or not the one that is named.
         """
         snapshot = await self.get_agent_snapshot(session_id)
-        begun = 0 if snapshot.state is None else snapshot.state.turn_count
+        while snapshot.state is None:  # its first Step is still to commit
+            await self.read_agent_event(session_id, snapshot.event_token, timeout=_SHORT_POLL)
+            snapshot = await self.get_agent_snapshot(session_id)
+        begun = snapshot.state.turn_count
         turn = TurnId(turn_id) if turn_id is not None else TurnId.of(max(begun, 1))
         if turn.number > begun:
             raise TurnNotFound(
