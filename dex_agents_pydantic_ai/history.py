@@ -37,6 +37,8 @@ from .queued import Queued
 from .tool_output import content_label, output_text
 
 _SHOWN_RESULT_BYTES: Final = 2048
+_NUL: Final = "\\u0000"
+"""As JSON writes it."""
 
 Decode: TypeAlias = Callable[[AgentMessage], ModelMessage]
 
@@ -92,7 +94,7 @@ _RUN_STATE: TypeAdapter[_RunStateJson] = TypeAdapter(_RunStateJson)
 
 def to_stored(message: ModelMessage) -> FrameworkMessage:
     """One message with its display fields."""
-    item = _without_nulls(dump_messages([message]))
+    item = _item(message)
     if isinstance(message, ModelResponse):
         calls = message.tool_calls
         only_call = calls[0] if len(calls) == 1 else None
@@ -244,8 +246,19 @@ def user_prompt(message: AgentMessage | FrameworkMessage) -> str | Sequence[User
     raise ModelStepFailed(f"{_named(message)} holds no user prompt")
 
 
+def _item(message: ModelMessage) -> str:
+    """The message without fields that say nothing, if it is read as the same one; else with all of them."""
+    try:
+        shorter = ModelMessagesTypeAdapter.dump_json([message], exclude_none=True).decode()
+        if _NUL not in shorter and ModelMessagesTypeAdapter.validate_json(shorter) == [message]:
+            return shorter
+    except ValueError:
+        pass  # it is not storable, or means something by a null: the next lines tell
+    return _without_nulls(dump_messages([message]))
+
+
 def _without_nulls(item: str) -> str:
-    """The item without fields that say nothing, if it is read as the same message; else as it is."""
+    """As `_item`, of what is not read as it was: a message that was cleaned, a value that became plain data."""
     try:
         message = ModelMessagesTypeAdapter.validate_json(item)
         shorter = ModelMessagesTypeAdapter.dump_json(message, exclude_none=True).decode()
@@ -266,7 +279,7 @@ def dump_messages(messages: Sequence[ModelMessage]) -> str:
     except PydanticSerializationError:
         pass  # a lone surrogate, or a value that is no JSON at all: the next line tells
     else:
-        if "\\u0000" not in text:
+        if _NUL not in text:
             return text
     data = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
     return json.dumps(clean_dumped_messages(data), ensure_ascii=False)

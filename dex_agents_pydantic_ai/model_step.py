@@ -118,7 +118,7 @@ class ModelStep:
             output_type=_output_type(self.agent),
             conversation_id=self.conversation_id,
             infer_name=False,
-            capabilities=[capability, ReinjectSystemPrompt(id=_REINJECT_ID)],
+            capabilities=[capability, *_reinjection(self.agent)],
         )
         new = with_full_results(result.new_messages(), turn.tool_calls, turn.shortened_results)
         if state is not None and prompt is not None:
@@ -142,6 +142,11 @@ class ModelStep:
             metadata,
             estimated_tokens(messages, run_state),
         )
+
+
+def _reinjection(agent: AbstractAgent[Any, Any]) -> list[ReinjectSystemPrompt[Any]]:
+    """Puts the agent's system prompts back where no stored message holds them, such as after a failed first turn."""
+    return [ReinjectSystemPrompt(id=_REINJECT_ID)] if private.has_system_prompts(agent) else []
 
 
 def _output_type(agent: AbstractAgent[Any, Any]) -> Any:

@@ -54,6 +54,12 @@ def has_output_validators(agent: AbstractAgent[Any, Any]) -> bool:
     return bool(innermost(agent)._output_validators)
 
 
+def has_system_prompts(agent: AbstractAgent[Any, Any]) -> bool:
+    """Whether the agent has system prompts, plain or by functions; instructions are none."""
+    inner = innermost(agent)
+    return bool(inner._system_prompts or inner._system_prompt_functions)
+
+
 def static_prompts(agent: AbstractAgent[Any, Any]) -> list[str]:
     """The system prompts and instructions of the agent that are plain text, known without a run."""
     inner = innermost(agent)

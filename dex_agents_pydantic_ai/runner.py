@@ -1,4 +1,4 @@
-"""The runner contract for an agent of Pydantic AI. Between calls it keeps what it has warned of and decoded, no more.
+"""The runner contract for an agent of Pydantic AI. Between calls it keeps only what saves work, and what it warned of.
 
 How a model call and a tool call are made is in `model_step` and `tool_step`; no rule of the
 session may live in this package.
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Generic, TypeAlias, TypeVar, cast
 
 from pydantic_ai.agent import AbstractAgent
-from pydantic_ai.models import KnownModelName, Model
+from pydantic_ai.models import KnownModelName, Model, infer_model
 
 from dex_agents_model import (
     AgentTurnContext,
@@ -77,6 +77,7 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         self._summary_model = summary_model
         self._warns_of_missing_tools = not allow_missing_tools
         self._decode = DecodedMessages()
+        self._built: dict[str, Model] = {}
 
     def build_user_message(self, text: str) -> FrameworkMessage:
         return user_message.build_user_message(text)
@@ -87,24 +88,16 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         return user_message.build_user_message(text, framework_content)
 
     async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
-        try:
-            deps = await self._deps(turn.flow_id)
-        except Exception as error:
-            raise ModelStepFailed(f"deps_factory raised {describe(error)}") from error
+        model, deps = await self._equipment(turn.flow_id, ModelStepFailed)
         capability = ModelStepCapability[DepsT](turn.events)
-        step = ModelStep(
-            self._agent, self._model, deps, _conversation_id(turn.flow_id), self._decode
-        )
+        step = ModelStep(self._agent, model, deps, _conversation_id(turn.flow_id), self._decode)
         outcome = await step.run(turn, capability)
         self._warn_of_missing_tools(turn.options.tool_policies, capability.listed)
         return outcome
 
     async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
-        try:
-            deps = await self._deps(call.flow_id)
-        except Exception as error:
-            raise ToolStepFailed(f"deps_factory raised {describe(error)}") from error
-        step = ToolStep(self._agent, self._model, deps, _conversation_id(call.flow_id))
+        model, deps = await self._equipment(call.flow_id, ToolStepFailed)
+        step = ToolStep(self._agent, model, deps, _conversation_id(call.flow_id))
         return await step.run(call)
 
     def build_unfinished_turn_messages(
@@ -120,10 +113,35 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
     async def summarize_history(self, request: SummaryRequest) -> HistorySummarized:
         """A summary in plain words, made without the agent's instructions and tools."""
         model = self._summary_model or self._model or self._agent.model
-        return await compaction.summarize(model, request)
+        return await compaction.summarize(self._once_built(model), request)
 
     def estimate_overhead_tokens(self) -> int:
         return compaction.estimate_overhead_tokens(self._agent)
+
+    async def _equipment(
+        self, session: SessionId, failed: type[ModelStepFailed | ToolStepFailed]
+    ) -> tuple[AgentModel | None, DepsT]:
+        """What a Step runs the agent with."""
+        try:
+            deps = await self._deps(session)
+        except Exception as error:
+            raise failed(f"deps_factory raised {describe(error)}") from error
+        try:
+            return self._once_built(self._model), deps
+        except Exception as error:
+            raise failed(f"there is no model {self._model}: {describe(error)}") from error
+
+    def _once_built(self, model: AgentModel | None) -> AgentModel | None:
+        """A model that is given by its name, built once for all Steps.
+
+        Each run would build it anew, with a client and connections of its own: that takes longer
+        than all else in a Step. A capability that resolves names by itself is asked in every run.
+        """
+        if not isinstance(model, str) or self._agent.root_capability.has_resolve_model_id:
+            return model
+        if model not in self._built:
+            self._built[model] = infer_model(model)
+        return self._built[model]
 
     async def _deps(self, session: SessionId) -> DepsT:
         if self._deps_factory is None:

@@ -82,6 +82,24 @@ def test_innermost__refuses_another_kind_of_agent() -> None:
         private.innermost(object())  # type: ignore[arg-type]  # what a caller without types may do
 
 
+def test_has_system_prompts__sees_texts_and_functions() -> None:
+    by_function, by_dynamic_function = Agent(), Agent()
+    by_function.system_prompt(lambda: "SYS")
+    by_dynamic_function.system_prompt(dynamic=True)(lambda: "SYS")
+
+    assert [
+        private.has_system_prompts(agent)
+        for agent in (
+            Agent(),
+            Agent(instructions="INS"),
+            Agent(system_prompt="SYS"),
+            WrapperAgent(Agent(system_prompt="SYS")),
+            by_function,
+            by_dynamic_function,
+        )
+    ] == [False, False, True, True, True, True]
+
+
 def test_static_prompts__are_the_plain_texts_of_the_agent() -> None:
     agent = Agent(system_prompt=["SYS", "TEM"], instructions=["INS", lambda ctx: "DYNAMIC"])
     agent.instructions(lambda: "LATER")
