@@ -73,12 +73,20 @@ async def test_tool__that_raises_no_exception_fails_as_its_effect_says(bench: Be
     assert (bench.shared.worker.pid, bench.shared.worker.is_running) == (worker, True)
 
 
-@pytest.mark.parametrize("way", ["cancelled", "group"])
-async def test_model__that_raises_no_exception_fails_its_turn(bench: Bench, way: str) -> None:
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("cancelled", "CancelledError: the runner's call cancelled itself"),
+        ("group", "BaseExceptionGroup: of the tool's own tasks (1 sub-exception)"),
+    ],
+)
+async def test_model__that_raises_no_exception_fails_its_turn(
+    bench: Bench, way: str, words: str
+) -> None:
     talk = bench.talk()
     await talk.start(Reply(calls=(Call(id="c", tool="pay"),)), Reply(way=way))
 
-    assert isinstance(await _last_turn(talk), TurnFailed)
+    assert await _last_turn(talk) == TurnFailed(words)
     assert talk.keys("model") == ["turn-1/0", *["turn-1/1"] * 3]
     assert await talk.told() == {"c": "success: done"}
     await _goes_on(talk, 2)
