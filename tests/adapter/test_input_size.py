@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from pydantic_ai import Agent
 from pydantic_ai.messages import (
@@ -19,13 +21,27 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from dex_agents_model import ToolCallsRequested, ToolExecutionResult
+from dex_agents_model import (
+    AgentSessionOptions,
+    AgentUsage,
+    AgentUserMessage,
+    CompactionPolicy,
+    ToolCallsRequested,
+    ToolExecutionResult,
+    TurnId,
+    react,
+)
+from dex_agents_model.effects import CallModel, Entered
+from dex_agents_model.records import RunningModel
+from dex_agents_model.steps import RunModel
+from dex_agents_model.user_messages import user_message
+from dex_agents_model.views import TurnView
 from dex_agents_pydantic_ai import PydanticAIRunner, user_content
 from dex_agents_pydantic_ai.history import dump_messages, to_stored
 from dex_agents_pydantic_ai.input_size import estimated_tokens
 from dex_agents_pydantic_ai.user_message import build_user_message
 
-from .doubles import ScriptedModel, Session, execution, tool_calls
+from .doubles import SESSION, ScriptedModel, Session, execution, tool_calls
 
 MIB = 1024 * 1024
 IMAGE = BinaryImage(b"\0" * MIB, media_type="image/png")
@@ -97,6 +113,31 @@ def test_user_message__is_estimated_as_it_is_stored() -> None:
     assert built.estimated_tokens is not None
     assert 1000 + FILE_TOKENS < built.estimated_tokens < 1000 + FILE_TOKENS + 100
     assert build_user_message("x" * 3000).estimated_tokens is None
+
+
+@pytest.mark.parametrize(
+    ("window_tokens", "is_called"), [(FILE_TOKENS + 300, True), (FILE_TOKENS, False)]
+)
+def test_model_step__of_an_image_fits_a_window_that_its_bytes_would_not(
+    window_tokens: int, is_called: bool
+) -> None:
+    said = AgentUserMessage("Look:", framework_content=user_content(IMAGE))
+    turn = TurnId.of(1)
+    policy = CompactionPolicy(context_window_tokens=window_tokens)
+    stored = user_message(PydanticAIRunner(Agent()), sequence=1, turn=turn, message=said)
+    view = TurnView(
+        session_id=SESSION,
+        options=AgentSessionOptions(compaction=policy),
+        state=RunningModel(turn_count=1, message_count=1, model_calls=0),
+        usage=AgentUsage(),
+        messages=(stored,),
+        run_state=None,
+        tool_calls=(),
+    )
+
+    reaction = react(RunModel(turn), view, Entered(), datetime(2030, 1, 1, tzinfo=UTC))
+
+    assert isinstance(reaction, CallModel) is is_called
 
 
 async def test_run_state__is_estimated_with_the_files_of_its_turn() -> None:

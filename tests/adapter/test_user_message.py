@@ -111,6 +111,13 @@ def test_user_content__is_storable() -> None:
     built.framework_item.encode()
 
 
+def test_content_of_another_writer__is_made_storable() -> None:
+    built = build_user_message("a", '["\\ud800b\\u0000"]')
+
+    assert prompt_of(built) == ["a", "\ufffdb\ufffd"]
+    assert built.text == "a\n\n\ufffdb\ufffd"
+
+
 @pytest.mark.parametrize("pieces", [(), (CachePoint(),)])
 def test_user_content__needs_something_to_show(pieces: tuple[UserContent, ...]) -> None:
     with pytest.raises(ValueError, match="at least one text, image, document or other file"):
