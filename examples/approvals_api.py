@@ -28,6 +28,7 @@ from dex_agents_dex import (
     ToolEffect,
     ToolPolicy,
 )
+from dex_agents_model import MessageRole
 from dex_agents_pydantic_ai import deferred_tool_idempotency_key, pydantic_ai_session_flow
 
 
@@ -96,7 +97,11 @@ async def show(request: Request) -> JSONResponse:
         {"id": question.interrupt_id, "tool": question.tool_name, "arguments": question.arguments}
         for question in snapshot.pending_interrupts
     ]
-    said = [message.text for message in snapshot.messages if message.text]
+    said = [
+        message.text
+        for message in snapshot.messages
+        if message.text and message.role is not MessageRole.TOOL
+    ]
     return JSONResponse({"said": said, "questions": questions})
 
 
