@@ -63,11 +63,13 @@ fmt: $(STAMP)  ## format the code and apply ruff's safe fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: $(STAMP)  ## write docs/transitions.md anew from the table
+docs: $(STAMP)  ## write docs/transitions.md anew from the table, and docs/api.md from docstrings
 	@$(BIN)/python -m dex_agents_model.docs
+	@$(BIN)/python -m tests.docs.api_page
 
-docs-check: $(STAMP)  ## fail when docs/transitions.md differs from the table
+docs-check: $(STAMP)  ## fail when one of the two differs
 	@$(BIN)/python -m dex_agents_model.docs --check
+	@$(BIN)/python -m tests.docs.api_page --check
 
 # Those whose frontier two faults leave small enough to empty.
 DEEP_SCENARIOS := model-fails two-messages withdraw steer steer-and-queue cancel cancel-and-queue \

@@ -147,9 +147,11 @@ class AgentSessionFlow(StoreRpcs, dex.Flow[StartAgentSession]):
         return self._client
 
     def get_flow_type(self) -> str:
+        """The name by which its sessions are found again."""
         return self._flow_type
 
     def get_steps(self) -> dex.StepList[StartAgentSession]:
+        """For Dex: a Step for each line of the model's table."""
         first, *others = (STEP_CLASSES[entry.step](self._binding) for entry in SPECS)
         return cast(
             "dex.StepList[StartAgentSession]",
@@ -157,6 +159,7 @@ class AgentSessionFlow(StoreRpcs, dex.Flow[StartAgentSession]):
         )
 
     def get_persistence_schema(self) -> dex.PersistenceSchema:
+        """For Dex: everything that a session stores."""
         return dex.PersistenceSchema.of(*DEFINITIONS, self.agent_events)
 
     # One handler an RPC: Dex's Registry reads its types and its name.

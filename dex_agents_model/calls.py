@@ -64,26 +64,32 @@ class _OfCall:
 
     @property
     def turn_id(self) -> TurnId:
+        """The turn whose model asked for it."""
         return self.call.turn_id
 
     @property
     def tool_call_id(self) -> ToolCallId:
+        """What the model calls it; unique within its turn."""
         return self.call.tool_call_id
 
     @property
     def tool_name(self) -> str:
+        """The tool's name as the model knows it."""
         return self.call.tool_name
 
     @property
     def arguments(self) -> str:
+        """JSON text of an object: what runs, also after an approver changed it."""
         return self.call.arguments
 
     @property
     def effect(self) -> ToolEffect:
+        """What the tool does to the world, as it was when the call was asked for."""
         return self.call.effect
 
     @property
     def deferral_order(self) -> int:
+        """Its place among the calls of one model response, from 0."""
         return self.call.deferral_order
 
 
@@ -95,6 +101,7 @@ class AwaitingApproval(_OfCall):
 
     @property
     def interrupt_id(self) -> InterruptId:
+        """The question that a person is asked about it."""
         return InterruptId.of(self.turn_id, self.tool_call_id)
 
 
@@ -158,8 +165,11 @@ class Cancelled(_OfCall):
 
 
 OpenCall: TypeAlias = AwaitingApproval | Runnable
+"""A tool call that has no result yet."""
 FinalCall: TypeAlias = Succeeded | Rejected | Failed | OutcomeUnknown | Cancelled
+"""A tool call with its one result, which never changes again."""
 AgentToolCall: TypeAlias = OpenCall | FinalCall
+"""The record of one tool call of the running turn; its class is its status."""
 
 
 @frozen

@@ -71,6 +71,7 @@ class TurnCancelledEvent:
 
 
 TerminalEvent: TypeAlias = TurnCompletedEvent | TurnFailedEvent | TurnCancelledEvent
+"""The one event that tells how a turn ended."""
 
 
 def told_end(end: TurnEnd) -> TerminalEvent:
@@ -234,6 +235,7 @@ EventPayload: TypeAlias = (
     | HistoryCompactionFailed
     | CustomEvent
 )
+"""What an event tells; its class is the event's type."""
 
 
 class StepMethod(StrEnum):
@@ -268,4 +270,5 @@ class AgentEvent:
 
     @property
     def type(self) -> AgentEventType:
+        """What kind of event it is."""
         return self.payload.type

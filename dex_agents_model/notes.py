@@ -19,6 +19,7 @@ OUTCOME_UNKNOWN_TOOL_RESULT: Final = (
     "The outcome of this tool call is unknown: it was cut off, and its work may or may not have been done."
     " Check before you call it again."
 )
+"""What the model is told of such a call."""
 DEFAULT_REJECTION_MESSAGE: Final = "The tool call was rejected."
 SUPERSEDED_MESSAGE: Final = "The tool call was not run: it was superseded by a new user message."
 CANCELLED_MESSAGE: Final = "The tool call was not run: the turn was cancelled."

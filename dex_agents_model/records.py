@@ -241,6 +241,7 @@ class TurnCancelled:
 
 
 TurnEnd: TypeAlias = TurnSucceeded | TurnFailed | TurnCancelled
+"""How a turn ended."""
 
 
 @frozen
@@ -256,10 +257,12 @@ class WaitingForUserMessage:
 
     @property
     def active_turn_id(self) -> None:
+        """None: no turn runs."""
         return None
 
     @property
     def last_turn_error(self) -> str | None:
+        """Why the latest turn failed; None when it did not."""
         return self.last_turn.error if isinstance(self.last_turn, TurnFailed) else None
 
 
@@ -281,10 +284,12 @@ class _RunningTurn:
 
     @property
     def active_turn_id(self) -> TurnId:
+        """The turn that runs."""
         return TurnId.of(self.turn_count)
 
     @property
     def last_turn_error(self) -> None:
+        """None: while a turn runs nothing is told of the one before."""
         return None
 
 
@@ -311,6 +316,7 @@ class RunningTools(_RunningTurn):
 
 
 AgentState: TypeAlias = WaitingForUserMessage | RunningModel | RunningTools
+"""Where a session stands; its class is its status."""
 
 
 def shown_status(state: AgentState, interrupts: tuple[AgentInterrupt, ...]) -> AgentStatus:

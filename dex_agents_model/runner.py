@@ -24,6 +24,7 @@ from .records import AgentMessage, AgentUsage, FrameworkMessage
 from .text import clean_text, shorten
 
 AgentTurnOutcome: TypeAlias = TurnCompleted | ToolCallsRequested | TurnGivenUp
+"""What a model call comes to."""
 Heartbeat: TypeAlias = Callable[[], Awaitable[None]]
 
 _NOTHING: Final = AgentUsage()
@@ -69,12 +70,24 @@ class AgentEventWriter(Protocol):
     What is written after that call has returned is dropped.
     """
 
-    def write_text_delta(self, text: str) -> None: ...
-    def write_reasoning_delta(self, text: str) -> None: ...
-    def write_tool_call_started(self, tool_call_id: ToolCallId, tool_name: str) -> None: ...
+    def write_text_delta(self, text: str) -> None:
+        """A piece of the model's answer, as it comes."""
+        ...
+
+    def write_reasoning_delta(self, text: str) -> None:
+        """A piece of what the model shows of its thinking."""
+        ...
+
+    def write_tool_call_started(self, tool_call_id: ToolCallId, tool_name: str) -> None:
+        """A tool runs inside the model call; of a deferred one the session tells by itself."""
+        ...
+
     def write_tool_call_finished(
         self, tool_call_id: ToolCallId, tool_name: str, status: ToolCallStatus
-    ) -> None: ...
+    ) -> None:
+        """It has ended."""
+        ...
+
     def write_event(self, name: str, data: str) -> None:
         """An event of the runner's own: a name and JSON text."""
         ...

@@ -45,6 +45,7 @@ from .tool_content import execution_result
 from .tool_output import output_text
 
 IDEMPOTENCY_KEY_METADATA_KEY: Final = "dex_idempotency_key"
+"""Where a tool's ``RunContext.tool_call_metadata`` has the key; see `deferred_tool_idempotency_key`."""
 
 
 def deferred_tool_idempotency_key(ctx: RunContext[object]) -> str | None:

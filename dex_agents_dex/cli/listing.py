@@ -13,11 +13,12 @@ from rich.table import Table
 
 from dex_agents_model import wire
 from dex_agents_model.events import AgentEvent, ReasoningDelta, TextDelta, UsageRecorded
-from dex_agents_model.records import AgentMessage, AgentStatus, AgentUserMessage
+from dex_agents_model.records import AgentMessage, AgentStatus, AgentUserMessage, shown_status
 from dex_agents_model.requests import AgentSnapshot
 
 from ..client import AgentSessionClient, EventsLost, FollowedEvent
 from ..errors import WorkerFailed
+from ..schema import AGENT_STATUS
 from ..session_reads import ReadEvent
 from .connecting import (
     FoundSession,
@@ -55,15 +56,14 @@ class _Listed:
     snapshot: AgentSnapshot
 
     @property
-    def statuses(self) -> set[str]:
-        """All that this session may be filtered by."""
+    def status(self) -> str | None:
+        """What the session is searched by; None until its first Step has committed."""
         if self.found.closed_at is not None:
-            return {_CLOSED}
+            return _CLOSED
         state = self.snapshot.state
-        asked = (
-            {AgentStatus.WAITING_FOR_APPROVAL.value} if self.snapshot.pending_interrupts else set()
-        )
-        return asked | ({state.status.value} if state is not None else set())
+        if state is None:
+            return None
+        return shown_status(state, self.snapshot.pending_interrupts).value
 
 
 @click.command()
@@ -111,7 +111,7 @@ def _session_data(each: _Listed) -> dict[str, object]:
     return {
         "session_id": each.found.flow_id,
         "flow_type": each.found.flow_type,
-        "status": sorted(each.statuses),
+        "status": each.status,
         "turn_count": state.turn_count if state is not None else 0,
         "queued_message_count": each.snapshot.queued_message_count,
         "pending_interrupts": [i.interrupt_id for i in each.snapshot.pending_interrupts],
@@ -127,7 +127,7 @@ async def _sessions(
     async with (
         existing_server_at(place) as server,
         client_at(server) as client,
-        aclosing(_pages(client, agent)) as pages,
+        aclosing(_pages(client, _query(status, agent))) as pages,
     ):
         async for page in pages:
             async with desk_at(server, {found.flow_type: found.flow_id for found in page}) as desk:
@@ -137,17 +137,30 @@ async def _sessions(
                         each = _Listed(found, await reader.get_agent_snapshot(found.flow_id))
                     except WorkerFailed:
                         continue  # a Flow of another kind
-                    if status is None or status in each.statuses:
+                    if status in (None, each.status):
                         listed.append(each)
                     if len(listed) == limit:
                         return listed
     return listed
 
 
+def _query(status: str | None, agent: str | None) -> str:
+    """What a server is to find by its indexes. None of them knows the closed ones of all kinds."""
+    wanted: dict[str, str] = {}
+    if agent is not None:
+        wanted["FlowType"] = agent
+    if status not in (None, _CLOSED):
+        wanted |= {"ExecutionStatus": "Running", AGENT_STATUS.name: status}
+    return " AND ".join(f"{name} = {_quoted(value)}" for name, value in wanted.items())
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
 async def _pages(
-    client: dex.AsyncClient, agent: str | None
+    client: dex.AsyncClient, query: str
 ) -> AsyncGenerator[list[dex.SearchFlowEntry], None]:
-    query = f"FlowType = '{agent}'" if agent is not None else ""
     token = ""
     while True:
         page = await client.search_flows(query, _PAGE, token)

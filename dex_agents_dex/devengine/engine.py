@@ -78,6 +78,7 @@ class DevEngine:
 
     @property
     def address(self) -> str:
+        """Where clients and Workers find it, ``host:port``, once it has started."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{host}:{self._port}"
 
@@ -94,6 +95,12 @@ class DevEngine:
         await self.stop()
 
     async def start(self) -> None:
+        """Open the directory and listen.
+
+        Raises:
+            EngineUnavailable: the directory or the port is taken.
+            StoreUnusable: the directory holds something else.
+        """
         try:
             await self._start()
         except BaseException:

@@ -40,6 +40,7 @@ class EngineOptions:
     housekeeping_interval: timedelta = timedelta(seconds=30)
 
     def settings(self) -> Settings:
+        """What of this concerns the engine's core."""
         return Settings(
             blob_threshold_bytes=self.blob_threshold_bytes,
             spends_lost_attempts=self.redelivery == "spend",

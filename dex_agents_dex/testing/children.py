@@ -51,10 +51,12 @@ class ChildProgram:
 
     @property
     def pid(self) -> int:
+        """Its process ID, which is its group's."""
         return self._child.pid
 
     @property
     def is_running(self) -> bool:
+        """Whether it has not ended yet, by itself or otherwise."""
         return self._child.poll() is None
 
     def kill(self) -> None:

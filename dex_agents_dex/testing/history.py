@@ -12,9 +12,13 @@ from ..dex_server import DexServer
 from ..server_history import history_events
 
 WAIT_FOR_COMPLETED_EVENT: Final = "step_wait_for_completed"
+"""A Step's wait_for has returned."""
 WAIT_FOR_FAILED_EVENT: Final = "step_wait_for_failed"
+"""A Step's wait_for has failed at its last attempt."""
 EXECUTE_COMPLETED_EVENT: Final = "step_execute_completed"
+"""A Step's execute has committed."""
 EXECUTE_FAILED_EVENT: Final = "step_execute_failed"
+"""A Step's execute has failed at its last attempt."""
 
 _STEP_EVENTS: Final = (
     WAIT_FOR_COMPLETED_EVENT,

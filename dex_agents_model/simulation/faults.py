@@ -26,4 +26,6 @@ class Faults:
 
 
 NO_FAULTS: Final = Faults(0)
+"""Nothing goes wrong."""
 ONE_FAULT: Final = Faults(1)
+"""One thing goes wrong, anywhere."""

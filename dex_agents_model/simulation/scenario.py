@@ -54,6 +54,7 @@ class Answers:
 
     @property
     def interrupt_id(self) -> InterruptId:
+        """The question that is answered."""
         return InterruptId.of(self.turn, self.call)
 
 

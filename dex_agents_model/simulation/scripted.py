@@ -96,6 +96,8 @@ ModelReply: TypeAlias = Asks | Concludes | GivesUp | Breaks
 
 @frozen
 class Returns:
+    """The tool returns ``output``."""
+
     output: str
 
 
@@ -136,6 +138,11 @@ class ScriptedRunner:
     unbuildable: frozenset[str] = frozenset()
 
     def build_user_message(self, text: str) -> FrameworkMessage:
+        """The text itself.
+
+        Raises:
+            ScriptedFailure: it is ``unbuildable``.
+        """
         if text in self.unbuildable:
             raise ScriptedFailure(f"no message can be made of {text!r}")
         return _item(MessageRole.USER, text=text)

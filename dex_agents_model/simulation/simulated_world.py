@@ -116,7 +116,11 @@ class SimulatedWorld:
         return self.ask(request) is True
 
     def snapshot(self) -> AgentSnapshot:
-        """What a user interface shows now."""
+        """What a user interface shows now.
+
+        Raises:
+            PromiseBroken: the session does not tell.
+        """
         reply = self.ask(GetAgentSnapshot())
         if not isinstance(reply, AgentSnapshot):
             raise PromiseBroken(self._with_history(f"the snapshot is {reply!r:.200}"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from pathlib import Path
 
 from dex_agents_dex import AgentSessionFlow, AgentSessionOptions, ToolEffect, ToolPolicy
@@ -81,14 +82,14 @@ class Obedient:
 
 
 def build_flow() -> AgentSessionFlow:
-    """The Flow; the environment tells the directory of its gates and its log."""
+    """The Flow; the environment tells the directory of its gates and its log, for whoever looks at them."""
     options = AgentSessionOptions(
         tool_policies={
             "note": ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE),
             "wait": ToolPolicy(ToolEffect.READ),
         }
     )
-    runner = Obedient(Path(os.environ.get(STATE_DIR_VARIABLE, ".")))
+    runner = Obedient(Path(os.environ.get(STATE_DIR_VARIABLE, tempfile.gettempdir())))
     return AgentSessionFlow(runner, flow_type=FLOW_TYPE, options=options)
 
 

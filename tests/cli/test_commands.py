@@ -9,6 +9,7 @@ import pytest
 
 from dex_agents_dex import AgentSessionClient
 from dex_agents_dex.testing import wait_for_agent_snapshot
+from dex_agents_model import AgentSnapshot
 
 from . import agent
 from .conftest import Bench, wait_for_end
@@ -98,12 +99,48 @@ def test_show__prints_the_question_and_how_to_answer(served: Bench, asking: str)
     assert f'? note {{"text": "note this"}}\n{command}\n' in printed
 
 
-def test_sessions__lists_by_status(served: Bench, ended: str) -> None:
-    waiting = served.read("sessions", "--status", "waiting_for_user_message", "--limit", "1000")
-    asking = served.read("sessions", "--status", "waiting_for_approval", "--limit", "1000")
+def test_sessions__of_a_status_are_found_by_the_index_of_the_server(
+    served: Bench, ended: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking, closed = f"{ended}-asking", f"{ended}-closed"
 
-    assert ended in [each["session_id"] for each in waiting]
-    assert ended not in [each["session_id"] for each in asking]
+    async def begin(sessions: AgentSessionClient) -> None:
+        for session_id in (asking, closed):
+            await sessions.start_session(session_id, "note this")
+            await wait_for_agent_snapshot(
+                sessions, session_id, lambda s: s.pending_interrupts, description="a question"
+            )
+        await sessions.close_session(closed)
+
+    served.on_sessions(begin)
+    read: list[str] = []
+    get_agent_snapshot = AgentSessionClient.get_agent_snapshot
+
+    async def noted(sessions: AgentSessionClient, session_id: str) -> AgentSnapshot:
+        read.append(session_id)
+        return await get_agent_snapshot(sessions, session_id)
+
+    monkeypatch.setattr(AgentSessionClient, "get_agent_snapshot", noted)
+    listed = {
+        status: {
+            each["session_id"]: each["status"]
+            for each in served.read("sessions", "--status", status, "--limit", "1000")
+        }
+        for status in ("waiting_for_approval", "waiting_for_user_message", "running_tools")
+    }
+    told_of_all = len(read)
+
+    assert asking in listed["waiting_for_approval"]
+    assert ended in listed["waiting_for_user_message"]
+    assert {*listed["waiting_for_approval"].values()} == {"waiting_for_approval"}
+    assert {*listed["waiting_for_user_message"].values()} == {"waiting_for_user_message"}
+    assert asking not in listed["running_tools"]
+    assert told_of_all == sum(map(len, listed.values()))  # no other session was even asked
+    assert served.read("sessions", "--status", "closed", "--limit", "1000")[0]["status"] == "closed"
+
+
+def test_sessions__of_an_agent_with_a_quote_in_its_name_can_be_asked_for(served: Bench) -> None:
+    assert served.read("sessions", "--agent", "Nobody's' OR '1") == []
 
 
 def test_sessions__lists_by_agent_and_to_a_limit(served: Bench, ended: str) -> None:

@@ -55,6 +55,10 @@ def example(name: str) -> ModuleType:
             ),
         ),
         ("multi_agent", "guten Morgen und gute Nacht\n"),
+        (
+            "own_runner",
+            "Done: refunded order 7 under clerk-session/turn-1/call-2.\n",
+        ),
         ("structured_output", "order 7: 3 days late\n"),
     ],
 )

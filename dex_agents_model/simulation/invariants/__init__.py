@@ -69,6 +69,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     a_summary_ends_between_turns,
     the_end_of_a_turn_is_told_when_durable,
 )
+"""Every promise that is checked after each simulated commit."""
 
 __all__ = [
     "INVARIANTS",
