@@ -53,9 +53,9 @@ from dex_agents_model.records import (
     HistorySummary,
     RunningModel,
     RunningTools,
-    shown_status,
 )
 from dex_agents_model.runner import AgentFrameworkRunner
+from dex_agents_model.status import shown_status
 from dex_agents_model.user_messages import user_message
 
 from .known import Known

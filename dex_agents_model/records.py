@@ -317,10 +317,3 @@ class RunningTools(_RunningTurn):
 
 AgentState: TypeAlias = WaitingForUserMessage | RunningModel | RunningTools
 """Where a session stands; its class is its status."""
-
-
-def shown_status(state: AgentState, interrupts: tuple[AgentInterrupt, ...]) -> AgentStatus:
-    """What an operator is shown of a session: tools that run while a person is asked wait for that person."""
-    if interrupts and isinstance(state, RunningTools):
-        return AgentStatus.WAITING_FOR_APPROVAL
-    return state.status

@@ -13,8 +13,9 @@ from rich.table import Table
 
 from dex_agents_model import wire
 from dex_agents_model.events import AgentEvent, ReasoningDelta, TextDelta, UsageRecorded
-from dex_agents_model.records import AgentMessage, AgentStatus, AgentUserMessage, shown_status
+from dex_agents_model.records import AgentMessage, AgentStatus, AgentUserMessage
 from dex_agents_model.requests import AgentSnapshot
+from dex_agents_model.status import shown_status
 
 from ..client import AgentSessionClient, EventsLost, FollowedEvent
 from ..errors import WorkerFailed

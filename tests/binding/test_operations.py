@@ -16,7 +16,7 @@ from dex_agents_dex.devengine import DevEngine
 from dex_agents_dex.dex_server import DexServer
 from dex_agents_dex.operations import APPROVALS_LEFT, EVENTS_LEFT, HISTORY_LEFT, STATE_LEFT
 from dex_agents_model import AgentSnapshot, AgentState, InterruptId, SessionId, ToolCallId, TurnId
-from dex_agents_model.calls import Succeeded
+from dex_agents_model.calls import FinalCall, Succeeded
 from dex_agents_model.records import ApprovalDecision, ApprovalRecord, WaitingForUserMessage
 from dex_agents_model.wire import dump
 from tests.upgrade.kept_sessions import put_back
@@ -189,6 +189,10 @@ async def test_export__of_more_than_a_frame_holds_is_whole(conversation: Convers
         Reply(calls=looks[:10]), Reply(calls=(*looks[10:], last)), Reply(text="an answer")
     )
     (question,) = await conversation.questions()
+    await conversation.when(
+        "the end of all other calls",
+        lambda seen: sum(isinstance(call, FinalCall) for call in seen.tool_calls) == len(looks),
+    )
     running = await export(conversation)
     assert await conversation.answer(question, approved=False)
     await conversation.end_of_turn()

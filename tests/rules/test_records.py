@@ -26,9 +26,9 @@ from dex_agents_model.records import (
     TurnFailed,
     TurnSucceeded,
     WaitingForUserMessage,
-    shown_status,
 )
 from dex_agents_model.requests import ResolveInterrupt, WithdrawUserMessage
+from dex_agents_model.status import shown_status
 
 from .samples import TURN, call
 
