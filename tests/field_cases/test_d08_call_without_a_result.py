@@ -120,14 +120,15 @@ async def test_history__is_valid_wherever_a_process_dies_and_the_session_goes_on
     await bench.start_worker()
     await asyncio.gather(*(_end(talk, point, 1) for point, talk in talks.items()))
 
-    await asyncio.gather(*(_go_to(talk, point, 2) for point, talk in talks.items()))
+    again = {point: talk for point, talk in talks.items() if point != CANCELLED}
+    await asyncio.gather(*(_go_to(talk, point, 2) for point, talk in again.items()))
     await bench.restart_engine()
-    await asyncio.gather(*(_end(talk, point, 2) for point, talk in talks.items()))
+    await asyncio.gather(*(_end(talk, point, 2) for point, talk in again.items()))
 
     for talk in talks.values():
         assert await talk.say(Reply(text="still here"))
-    for talk in talks.values():
-        assert await talk.answers(3) == ["still here"]
+    for point, talk in talks.items():
+        assert await talk.answers(3 if point in again else 2) == ["still here"]
         await talk.history()
 
 
