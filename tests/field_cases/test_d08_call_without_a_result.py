@@ -70,7 +70,10 @@ POINTS: Final[dict[str, Callable[[str], tuple[Reply, ...]]]] = {
     FAILED: lambda gate: _turn(
         LOOK, Call(id="2", tool="pay", gate=gate), Reply(crash="no model today")
     ),
-    CANCELLED: lambda gate: _turn(LOOK, Call(id="2", tool="pay", gate=gate)),
+    # Its last model call is held for ever: the cancel shall not race with the turn's own end.
+    CANCELLED: lambda gate: _turn(
+        LOOK, Call(id="2", tool="pay", gate=gate), Reply(gate=f"{gate}, for ever")
+    ),
     ASKED: lambda gate: _turn(
         Call(id="1", tool="put", gate=gate), Call(id="2", tool="ask", late_gate=gate)
     ),
@@ -120,15 +123,14 @@ async def test_history__is_valid_wherever_a_process_dies_and_the_session_goes_on
     await bench.start_worker()
     await asyncio.gather(*(_end(talk, point, 1) for point, talk in talks.items()))
 
-    again = {point: talk for point, talk in talks.items() if point != CANCELLED}
-    await asyncio.gather(*(_go_to(talk, point, 2) for point, talk in again.items()))
+    await asyncio.gather(*(_go_to(talk, point, 2) for point, talk in talks.items()))
     await bench.restart_engine()
-    await asyncio.gather(*(_end(talk, point, 2) for point, talk in again.items()))
+    await asyncio.gather(*(_end(talk, point, 2) for point, talk in talks.items()))
 
     for talk in talks.values():
         assert await talk.say(Reply(text="still here"))
-    for point, talk in talks.items():
-        assert await talk.answers(3 if point in again else 2) == ["still here"]
+    for talk in talks.values():
+        assert await talk.answers(3) == ["still here"]
         await talk.history()
 
 

@@ -14,8 +14,16 @@ import pytest
 from attrs import frozen
 
 from dex_agents_dex import ReadEvent
+from dex_agents_dex.dex_server import DexServer
+from dex_agents_dex.server_history import history_events
 from dex_agents_model import AgentSessionOptions, ToolEffect, ToolPolicy, TurnId
 from dex_agents_model.events import TurnCancelledEvent, TurnCompletedEvent, TurnFailedEvent
+from dex_agents_model.records import (
+    TurnCancelled,
+    TurnEnd,
+    TurnSucceeded,
+    WaitingForUserMessage,
+)
 from dex_agents_model.simulation import (
     NO_FAULTS,
     ONE_FAULT,
@@ -163,6 +171,51 @@ async def test_cancel__in_a_race_with_the_end_of_its_turn_has_one_outcome(bench:
             ([TurnCancelledEvent()], []),
             ([TurnCompletedEvent(1)], ["an answer"]),
         )
+
+
+async def test_cancel__behind_an_engines_death_wins_exactly_when_it_commits_first(
+    bench: Bench,
+) -> None:
+    """The tool that the engine took with it is given up, and the last model call comes at once: the cancel meets it.
+
+    An accepted cancel may come too late, as its turn's end tells. It never loses to a later commit.
+    """
+    talks = [bench.talk() for _ in range(8)]
+    for talk in talks:
+        await talk.start(
+            Reply(calls=(Call(id="c", tool="pay", gate="here"),)), Reply(text="an answer")
+        )
+        await talk.gate("here").wait_until_reached()
+    await bench.restart_engine()
+
+    async def race(talk: Talk) -> tuple[bool, type[TurnEnd], tuple[str, ...]]:
+        was_accepted = await cancel(talk, "turn-1")
+        state = (await talk.end_of_turn()).state
+        assert isinstance(state, WaitingForUserMessage)
+        assert state.last_turn is not None
+        commits = await _commits(bench, talk)  # of the first turn alone
+        assert await talk.say(LATER)
+        assert await talk.answers(2) == ["later"]
+        return was_accepted, type(state.last_turn), commits
+
+    for outcome in await asyncio.gather(*map(race, talks)):
+        assert outcome in (
+            (True, TurnCancelled, ("cancel",)),
+            (True, TurnSucceeded, ("answer", "cancel")),
+            (False, TurnSucceeded, ("answer",)),
+        )
+
+
+async def _commits(bench: Bench, talk: Talk) -> tuple[str, ...]:
+    """What was committed of the first turn's answer and its cancel, in the engine's order."""
+    server = DexServer.at(bench.shared.stack.server_address)
+    commits: list[str] = []
+    async for event in history_events(server, talk.session_id):
+        if event.rpc_execution_completed.rpc_name == "cancel_turn":
+            commits.append("cancel")
+        if event.step_execute_completed.context.step_execution_id == "RunModel-2":
+            commits.append("answer")
+    return tuple(commits)
 
 
 # --- in the model: a cancel at every transition -------------------------------------------------------
