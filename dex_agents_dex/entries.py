@@ -15,9 +15,16 @@ import dex
 from attrs import frozen
 
 from dex_agents_model.errors import StateCorrupt
+from dex_agents_model.layout import (
+    CALL_ENTRY_BYTES,
+    MESSAGE_ENTRY_BYTES,
+    PART_BYTES,
+    RUN_STATE_PART_BYTES,
+)
 from dex_agents_model.records import HistorySummary, TakenSteering
+from dex_agents_model.requests import MAX_READ_BYTES, MAX_STEERING_BYTES
 
-from .codec import REQUEST_IDS, EntryCodec, RecordCodec
+from .codec import EntryCodec, RecordCodec
 from .entry_texts import ReadEntries, StoredTexts
 from .schema import (
     AGENT_MESSAGE_PARTS,
@@ -26,22 +33,27 @@ from .schema import (
     AGENT_TOOL_CALLS,
     FRAMEWORK_RUN_STATE,
     HISTORY_SUMMARY,
-    TAKEN_REQUEST_IDS,
     TAKEN_STEERING,
     TOOL_CALL_CLAIMS,
 )
 
 V = TypeVar("V")
 
+_CLAIM_BYTES: Final = 8 * 1024
+
 
 @frozen
 class _Readable:
-    """A map that can be read by pages. ``at_once`` of its entries stay within 2 MiB, whatever they hold."""
+    """A map that can be read by pages, of whose entries none is larger than ``entry_bytes``."""
 
     entries: dex.AttributeMap[Any]
-    at_once: int
+    entry_bytes: int
     codec: dex.Codec[Any] | None = None
     """None for a map of text."""
+
+    @property
+    def at_once(self) -> int:
+        return MAX_READ_BYTES // self.entry_bytes
 
     def text(self, value: Any) -> str:
         return cast("str", value if self.codec is None else self.codec.encode(value).data)
@@ -56,15 +68,14 @@ _READABLE: Final[Mapping[str, _Readable]] = MappingProxyType(
     {
         each.entries.name: each
         for each in (
-            _Readable(AGENT_MESSAGES, 40, EntryCodec()),
-            _Readable(AGENT_MESSAGE_PARTS, 8),
-            _Readable(AGENT_TOOL_CALLS, 96, EntryCodec()),
-            _Readable(AGENT_TOOL_CALL_PARTS, 8),
-            _Readable(TOOL_CALL_CLAIMS, 256),
-            _Readable(FRAMEWORK_RUN_STATE, 64),
-            _Readable(TAKEN_STEERING, 2, RecordCodec(TakenSteering)),
-            _Readable(TAKEN_REQUEST_IDS, 4, RecordCodec(REQUEST_IDS)),
-            _Readable(HISTORY_SUMMARY, 1, RecordCodec(HistorySummary)),
+            _Readable(AGENT_MESSAGES, MESSAGE_ENTRY_BYTES, EntryCodec()),
+            _Readable(AGENT_MESSAGE_PARTS, PART_BYTES),
+            _Readable(AGENT_TOOL_CALLS, CALL_ENTRY_BYTES, EntryCodec()),
+            _Readable(AGENT_TOOL_CALL_PARTS, PART_BYTES),
+            _Readable(TOOL_CALL_CLAIMS, _CLAIM_BYTES),
+            _Readable(FRAMEWORK_RUN_STATE, RUN_STATE_PART_BYTES),
+            _Readable(TAKEN_STEERING, MAX_STEERING_BYTES, RecordCodec(TakenSteering)),
+            _Readable(HISTORY_SUMMARY, MAX_READ_BYTES, RecordCodec(HistorySummary)),
         )
     }
 )

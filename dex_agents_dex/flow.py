@@ -67,8 +67,8 @@ class AgentSessionFlow(StoreRpcs, dex.Flow[StartAgentSession]):
 
     Register one per agent, each with a ``flow_type`` of its own; sessions are found again by it,
     so it must not change while any is open. A Worker that serves it without an AgentRuntime must
-    `bind` it to a client, or no single-attempt tool can run. ``tracing`` is a `tracing.Tracing`;
-    without one nothing is traced.
+    `bind` it to a client, or no single-attempt tool can run and no long session be read.
+    ``tracing`` is a `tracing.Tracing`; without one nothing is traced.
 
     Raises:
         ValueError: ``flow_type`` is blank or holds one of ``/ $ :``, or the options ask for

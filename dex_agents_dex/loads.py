@@ -58,7 +58,7 @@ from .schema import (
     TOOL_CALL_RESULTS,
 )
 
-# Together they stay below 3 MiB, whatever the entries hold.
+# Together they stay below 4 MiB, whatever the entries hold, and far below it in general.
 _MOST_MESSAGES: Final = 24
 _MOST_CALLS: Final = 32
 _MOST_CALL_PARTS: Final = 2

@@ -15,7 +15,7 @@ from typing import Final, TypedDict, cast
 
 from attrs import frozen
 
-from .calls import AgentToolCall, FinalCall, Succeeded, ToolCallStatus
+from .calls import AgentToolCall, FinalCall, ToolCallStatus
 from .errors import StateCorrupt
 from .records import AgentMessage, ApprovalRecord
 from .text import keep_bytes, shorten, size_bytes
@@ -23,14 +23,17 @@ from .wire import JsonData, dump, load
 
 PART_BYTES: Final = 256 * 1024
 RUN_STATE_PART_BYTES: Final = 32 * 1024
-INLINE_CALL_TEXT_BYTES: Final = 2 * 1024
+INLINE_TEXT_BYTES: Final = 2 * 1024
 INLINE_MESSAGE_TEXT_BYTES: Final = 16 * 1024
-"""The longest text that stands in an entry, as JSON; an entry has at most three of them."""
+"""The longest text that stands in an entry, as JSON: any, and those that make up a message."""
+
+MESSAGE_ENTRY_BYTES: Final = 80 * 1024
+CALL_ENTRY_BYTES: Final = 40 * 1024
+"""No entry is larger, whatever its record holds."""
 
 _START_BYTES: Final = 1024
 _JSON_GROWS_BY: Final = 6  # a control character becomes six
 _MESSAGE_TEXTS: Final = ("framework_item", "text", "output")
-_CALL_TEXTS: Final = ("arguments", "output", "framework_content")
 _CALL: Final = cast("type[AgentToolCall]", AgentToolCall)
 
 
@@ -110,12 +113,7 @@ def steering_key(number: int) -> str:
 
 def lay_message(message: AgentMessage) -> Laid:
     """``message`` for storage."""
-    return _lay(
-        dump(message, AgentMessage),
-        message_key(message.sequence),
-        _MESSAGE_TEXTS,
-        INLINE_MESSAGE_TEXT_BYTES,
-    )
+    return _lay(dump(message, AgentMessage), message_key(message.sequence), _MESSAGE_TEXTS)
 
 
 def read_message(entry: Entry, parts: Mapping[str, str]) -> AgentMessage:
@@ -125,9 +123,7 @@ def read_message(entry: Entry, parts: Mapping[str, str]) -> AgentMessage:
 
 def lay_tool_call(record: AgentToolCall) -> Laid:
     """``record`` for storage. The arguments of a final call were stored while it was open."""
-    laid = _lay(
-        dump(record, AgentToolCall), record.tool_call_id, _CALL_TEXTS, INLINE_CALL_TEXT_BYTES
-    )
+    laid = _lay_call(record)
     if not isinstance(record, FinalCall):
         return laid
     prefix = _prefix("arguments", record.tool_call_id)
@@ -148,10 +144,7 @@ def read_shortened_tool_call(entry: Entry) -> AgentToolCall:
 
 def tool_call_part_keys(record: AgentToolCall) -> tuple[str, ...]:
     """The keys of the parts in which long texts of ``record`` lie."""
-    texts: dict[str, str | None] = {"arguments": record.arguments}
-    if isinstance(record, Succeeded):
-        texts |= {"output": record.output, "framework_content": record.framework_content}
-    return _part_keys(record.tool_call_id, texts, INLINE_CALL_TEXT_BYTES)
+    return _lay_call(record).entry.part_keys()
 
 
 def is_final(entry: Entry) -> bool:
@@ -178,10 +171,15 @@ def read_run_state(parts: Mapping[str, str]) -> str | None:
     return "".join(parts[key] for key in sorted(parts)) if parts else None
 
 
-def _lay(data: dict[str, JsonData], owner: str, texts: tuple[str, ...], inline_bytes: int) -> Laid:
+def _lay_call(record: AgentToolCall) -> Laid:
+    return _lay(dump(record, AgentToolCall), record.tool_call_id)
+
+
+def _lay(data: dict[str, JsonData], owner: str, roomy: tuple[str, ...] = ()) -> Laid:
+    """``data`` with each text apart that is too long for an entry; those of ``roomy`` may be longer."""
     parts: dict[str, str] = {}
-    for name in texts:
-        text = data.get(name)
+    for name, text in data.items():
+        inline_bytes = INLINE_MESSAGE_TEXT_BYTES if name in roomy else INLINE_TEXT_BYTES
         if not isinstance(text, str) or _fits(text, inline_bytes):
             continue
         split = enumerate(_split(text, PART_BYTES))
@@ -189,15 +187,6 @@ def _lay(data: dict[str, JsonData], owner: str, texts: tuple[str, ...], inline_b
         parts |= keyed
         data[name] = {"parts": list[JsonData](keyed), "start": shorten(text, _START_BYTES)}
     return Laid(Entry(data), parts)
-
-
-def _part_keys(owner: str, texts: Mapping[str, str | None], inline_bytes: int) -> tuple[str, ...]:
-    return tuple(
-        f"{_prefix(name, owner)}{number:06d}"
-        for name, text in texts.items()
-        if text is not None and not _fits(text, inline_bytes)
-        for number, _ in enumerate(_split(text, PART_BYTES))
-    )
 
 
 def _prefix(name: str, owner: str) -> str:

@@ -112,7 +112,6 @@ async def test_chat__after_a_kill_goes_on_where_the_session_is(
         chat.type("wait here")
         await bench.gate(session_id).wait_until_reached()
         chat.kill()
-    bench.gate(session_id).release()
 
     with _chat(bench, session_id) as again:
         await again.wait_to_see("> hello")
@@ -120,6 +119,7 @@ async def test_chat__after_a_kill_goes_on_where_the_session_is(
         await again.wait_to_see("> wait here")
         await again.wait_to_see("turn-2 is running")
         await again.wait_to_see("wait starts again, attempt 2")
+        bench.gate(session_id).release()
         await again.wait_to_see("● wait done: wait here.")
 
 

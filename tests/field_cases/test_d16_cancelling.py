@@ -106,9 +106,9 @@ async def test_cancel__ends_the_turn_where_it_stands_and_the_queue_goes_on(
     talk = bench.talk()
     await place(talk)
     assert await talk.say(LATER)
+    began = [name for name, _ in talk.calls()]
 
     assert await cancel(talk)
-    began = [name for name, _ in talk.calls()]
 
     assert await talk.answers(2) == ["later"]
     assert await ends_of(talk, 2) == {1: [TurnCancelledEvent()], 2: [TurnCompletedEvent(1)]}

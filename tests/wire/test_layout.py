@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from attrs import evolve
@@ -23,9 +23,12 @@ from dex_agents_model.calls import (
     Succeeded,
 )
 from dex_agents_model.errors import StateCorrupt
+from dex_agents_model.ids import ToolCallId
 from dex_agents_model.layout import (
-    INLINE_CALL_TEXT_BYTES,
+    CALL_ENTRY_BYTES,
     INLINE_MESSAGE_TEXT_BYTES,
+    INLINE_TEXT_BYTES,
+    MESSAGE_ENTRY_BYTES,
     PART_BYTES,
     RUN_STATE_PART_BYTES,
     Entry,
@@ -43,10 +46,10 @@ from dex_agents_model.layout import (
     tool_call_part_keys,
 )
 from dex_agents_model.notes import build_turn_failure_note
-from dex_agents_model.records import AgentMessage
+from dex_agents_model.records import AgentMessage, MessageRole
 from dex_agents_model.text import size_bytes
 
-from .samples import MESSAGE, REQUESTED
+from .samples import MESSAGE, REQUESTED, TURN
 from .strategies import values
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -92,7 +95,7 @@ def test_lay_message__is_undone_by_read_message(
     assert (set(laid.entry.part_keys()), of_size(laid)) == (set(laid.parts), True)
 
 
-@given(values(Runnable | AwaitingApproval), long_texts(INLINE_CALL_TEXT_BYTES))
+@given(values(Runnable | AwaitingApproval), long_texts(INLINE_TEXT_BYTES))
 def test_lay_tool_call__is_undone_by_read_tool_call(
     record: Runnable | AwaitingApproval, arguments: str
 ) -> None:
@@ -102,6 +105,37 @@ def test_lay_tool_call__is_undone_by_read_tool_call(
     assert read_tool_call(stored(laid.entry), laid.parts) == record
     assert tool_call_part_keys(record) == tuple(laid.parts)
     assert (set(laid.entry.part_keys()), of_size(laid)) == (set(laid.parts), True)
+
+
+WORST: Final = ("x", "\x01", '"', "\\", "\u20ac", "\U0001f600")
+"""Characters that take one byte, six as JSON, two as JSON, and three and four."""
+LENGTHS: Final = (300, 2000, INLINE_TEXT_BYTES, 8000, INLINE_MESSAGE_TEXT_BYTES - 2, 100_000)
+
+
+def entry_bytes(laid: Laid) -> int:
+    return size_bytes(json.dumps(laid.entry.data, ensure_ascii=False, separators=(",", ":")))
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("sign", WORST)
+def test_entries__are_never_larger_than_is_said_of_them(sign: str, length: int) -> None:
+    text, name = sign * length, ToolCallId(sign * 256)
+    message = AgentMessage(
+        *(1, TURN, MessageRole.TOOL, text, text, name, text, text, text), unbuilt=text
+    )
+    requested = evolve(
+        REQUESTED, tool_call_id=name, tool_name=text, arguments=text, framework_memo=text
+    )
+    records: tuple[AgentToolCall, ...] = (
+        Runnable(requested),
+        Succeeded(requested, text, framework_content=text),
+        Failed(requested, text),
+        Rejected(requested, text),
+        OutcomeUnknown(requested, text),
+    )
+
+    assert entry_bytes(lay_message(message)) <= MESSAGE_ENTRY_BYTES
+    assert max(entry_bytes(lay_tool_call(record)) for record in records) <= CALL_ENTRY_BYTES
 
 
 @given(st.text(st.characters(codec="utf-8")) | long_texts(RUN_STATE_PART_BYTES))
@@ -148,8 +182,8 @@ def test_lay_message__leaves_a_text_up_to_the_limit_in_its_entry(name: str) -> N
 
 
 def test_lay_tool_call__leaves_a_text_up_to_the_limit_in_its_entry() -> None:
-    short = evolve(REQUESTED, arguments="x" * (INLINE_CALL_TEXT_BYTES - 2))
-    long = evolve(REQUESTED, arguments="x" * (INLINE_CALL_TEXT_BYTES - 1))
+    short = evolve(REQUESTED, arguments="x" * (INLINE_TEXT_BYTES - 2))
+    long = evolve(REQUESTED, arguments="x" * (INLINE_TEXT_BYTES - 1))
 
     assert lay_tool_call(Runnable(short)).parts == {}
     assert list(lay_tool_call(Runnable(long)).parts) == ["call-1.arguments.000000"]
@@ -168,7 +202,7 @@ def test_lay_tool_call__leaves_the_arguments_of_a_final_call_where_they_lie(
 
 def test_lay_tool_call__writes_the_result_of_a_final_call() -> None:
     opened = lay_tool_call(Runnable(LONG))
-    final = Succeeded(LONG, "\u20ac" * INLINE_CALL_TEXT_BYTES, framework_content="<i>" * 2000)
+    final = Succeeded(LONG, "\u20ac" * INLINE_TEXT_BYTES, framework_content="<i>" * 2000)
     laid = lay_tool_call(final)
 
     assert list(laid.parts) == ["call-1.output.000000", "call-1.framework_content.000000"]
