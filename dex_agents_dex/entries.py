@@ -19,12 +19,13 @@ from dex_agents_model.layout import (
     CALL_ENTRY_BYTES,
     MESSAGE_ENTRY_BYTES,
     PART_BYTES,
+    REQUEST_IDS_ENTRY_BYTES,
     RUN_STATE_PART_BYTES,
 )
 from dex_agents_model.records import HistorySummary, TakenSteering
 from dex_agents_model.requests import MAX_READ_BYTES, MAX_STEERING_BYTES
 
-from .codec import EntryCodec, RecordCodec
+from .codec import REQUEST_IDS, EntryCodec, RecordCodec
 from .entry_texts import ReadEntries, StoredTexts
 from .schema import (
     AGENT_MESSAGE_PARTS,
@@ -33,6 +34,7 @@ from .schema import (
     AGENT_TOOL_CALLS,
     FRAMEWORK_RUN_STATE,
     HISTORY_SUMMARY,
+    TAKEN_REQUEST_IDS,
     TAKEN_STEERING,
     TOOL_CALL_CLAIMS,
 )
@@ -75,6 +77,7 @@ _READABLE: Final[Mapping[str, _Readable]] = MappingProxyType(
             _Readable(TOOL_CALL_CLAIMS, _CLAIM_BYTES),
             _Readable(FRAMEWORK_RUN_STATE, RUN_STATE_PART_BYTES),
             _Readable(TAKEN_STEERING, MAX_STEERING_BYTES, RecordCodec(TakenSteering)),
+            _Readable(TAKEN_REQUEST_IDS, REQUEST_IDS_ENTRY_BYTES, RecordCodec(REQUEST_IDS)),
             _Readable(HISTORY_SUMMARY, MAX_READ_BYTES, RecordCodec(HistorySummary)),
         )
     }

@@ -18,7 +18,8 @@ from attrs import frozen
 from .calls import AgentToolCall, FinalCall, ToolCallStatus
 from .errors import StateCorrupt
 from .records import AgentMessage, ApprovalRecord
-from .text import keep_bytes, shorten, size_bytes
+from .requests import KEPT_REQUEST_IDS
+from .text import MAX_ID_BYTES, keep_bytes, shorten, size_bytes
 from .wire import JsonData, dump, load
 
 PART_BYTES: Final = 256 * 1024
@@ -99,6 +100,7 @@ def request_ids_key(request_id: str) -> str:
 
 REQUEST_IDS_KEYS: Final = tuple("0123456789abcdef")
 """Every key that `request_ids_key` may give."""
+REQUEST_IDS_ENTRY_BYTES: Final = KEPT_REQUEST_IDS * (_JSON_GROWS_BY * MAX_ID_BYTES + 3) + 1
 
 
 def approval_key(record: ApprovalRecord) -> str:

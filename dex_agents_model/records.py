@@ -12,7 +12,7 @@ from typing import ClassVar, TypeAlias
 from attrs import field, frozen, validators
 
 from .ids import InterruptId, ToolCallId, TurnId
-from .text import clean_text, refuse_unstorable
+from .text import clean_text, refuse_unusable_id
 
 
 class MessageRole(StrEnum):
@@ -100,11 +100,11 @@ class AgentUserMessage:
 
     ``framework_content`` is what they sent beside the text, such as images: opaque, for the
     framework alone to read. The text is cleaned wherever it comes from; an ID that cannot be stored
-    is refused, with a ValueError.
+    or is longer than 1,024 bytes is refused, with a ValueError.
     """
 
     text: str = field(converter=clean_text)
-    message_id: str = field(default="", validator=refuse_unstorable)
+    message_id: str = field(default="", validator=refuse_unusable_id)
     framework_content: str | None = None
 
 

@@ -18,7 +18,7 @@ from .records import (
     ApprovalRecord,
     SteeringMessage,
 )
-from .text import clean_text, refuse_unstorable
+from .text import clean_text, refuse_unstorable, refuse_unusable_id
 
 MAX_PAGE_MESSAGES: Final = 200
 MAX_PAGE_APPROVALS: Final = 500
@@ -26,6 +26,8 @@ MAX_EDITED_ARGUMENT_BYTES: Final = 256 * 1024
 MAX_READ_BYTES: Final = 2 * 1024 * 1024
 MAX_QUEUED_BYTES: Final = 2 * 1024 * 1024
 MAX_STEERING_BYTES: Final = 1024 * 1024
+KEPT_REQUEST_IDS: Final = 64
+"""Under each of 16 keys; so a repeat is known at least until as many other requests were taken."""
 
 
 def _cleaned(text: str | None) -> str | None:
@@ -63,7 +65,7 @@ class SteerUserMessage:
 class WithdrawUserMessage:
     """Take a queued message back. Reply: False when it is not in the queue (any more)."""
 
-    message_id: str = field(validator=refuse_unstorable)
+    message_id: str = field(validator=refuse_unusable_id)
 
 
 @frozen
@@ -89,7 +91,7 @@ class ResolveInterrupt:
     edited_arguments: str | None = field(default=None, validator=refuse_unstorable)
     resolved_by: str | None = field(default=None, converter=_cleaned)
     reason: str | None = field(default=None, converter=_cleaned)
-    request_id: str = field(default="", validator=refuse_unstorable)
+    request_id: str = field(default="", validator=refuse_unusable_id)
 
 
 @frozen

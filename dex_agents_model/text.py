@@ -12,6 +12,9 @@ from attrs import Attribute
 
 T = TypeVar("T", bound=str | None)
 
+MAX_ID_BYTES: Final = 1024
+"""Of an ID that a caller names a request by."""
+
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SHORTENED: Final = re.compile(r"\.\.\. \[([0-9]{1,18}) bytes in full\]\Z")
@@ -39,6 +42,20 @@ def refuse_unstorable(_: object, field: Attribute[T], text: T) -> None:
     """
     if text is not None and not is_storable(text):
         raise ValueError(f"{field.name} {text!r:.80} holds a character that UTF-8 cannot hold")
+
+
+def refuse_unusable_id(instance: object, field: Attribute[str], text: str) -> None:
+    """A validator of the IDs that callers name their requests by: a session keeps many of them.
+
+    Raises:
+        ValueError: ``text`` cannot be stored, or is longer than MAX_ID_BYTES.
+    """
+    refuse_unstorable(instance, field, text)
+    size = size_bytes(text)
+    if size > MAX_ID_BYTES:
+        raise ValueError(
+            f"{field.name} {text!r:.80} takes {size:,} bytes; at most {MAX_ID_BYTES:,} are kept"
+        )
 
 
 def parse_json(text: str) -> object:

@@ -24,6 +24,7 @@ from ..records import (
     AgentUserMessage,
 )
 from ..requests import (
+    KEPT_REQUEST_IDS,
     MAX_EDITED_ARGUMENT_BYTES,
     MAX_QUEUED_BYTES,
     MAX_STEERING_BYTES,
@@ -59,8 +60,6 @@ from ..views import (
 )
 from .approval import superseded
 
-KEPT_REQUEST_IDS: Final = 64
-"""Under each of 16 keys; so a repeat is known at least until as many other requests were taken."""
 CANCELLED_STEPS: Final[tuple[type[Step], ...]] = (
     RunModel,
     CompactHistory,

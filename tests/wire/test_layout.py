@@ -23,13 +23,14 @@ from dex_agents_model.calls import (
     Succeeded,
 )
 from dex_agents_model.errors import StateCorrupt
-from dex_agents_model.ids import ToolCallId
+from dex_agents_model.ids import InterruptId, ToolCallId
 from dex_agents_model.layout import (
     CALL_ENTRY_BYTES,
     INLINE_MESSAGE_TEXT_BYTES,
     INLINE_TEXT_BYTES,
     MESSAGE_ENTRY_BYTES,
     PART_BYTES,
+    REQUEST_IDS_ENTRY_BYTES,
     RUN_STATE_PART_BYTES,
     Entry,
     Laid,
@@ -46,8 +47,9 @@ from dex_agents_model.layout import (
     tool_call_part_keys,
 )
 from dex_agents_model.notes import build_turn_failure_note
-from dex_agents_model.records import AgentMessage, MessageRole
-from dex_agents_model.text import size_bytes
+from dex_agents_model.records import AgentMessage, AgentUserMessage, MessageRole
+from dex_agents_model.requests import KEPT_REQUEST_IDS, ResolveInterrupt, WithdrawUserMessage
+from dex_agents_model.text import MAX_ID_BYTES, size_bytes
 
 from .samples import MESSAGE, REQUESTED, TURN
 from .strategies import values
@@ -136,6 +138,28 @@ def test_entries__are_never_larger_than_is_said_of_them(sign: str, length: int) 
 
     assert entry_bytes(lay_message(message)) <= MESSAGE_ENTRY_BYTES
     assert max(entry_bytes(lay_tool_call(record)) for record in records) <= CALL_ENTRY_BYTES
+
+
+@pytest.mark.parametrize("sign", WORST)
+def test_request_ids__are_never_larger_than_is_said_of_them(sign: str) -> None:
+    longest = sign * (MAX_ID_BYTES // size_bytes(sign))
+    kept = [AgentUserMessage("hello", longest).message_id] * KEPT_REQUEST_IDS
+
+    stored_bytes = size_bytes(json.dumps(kept, ensure_ascii=False, separators=(",", ":")))
+    assert stored_bytes <= REQUEST_IDS_ENTRY_BYTES
+
+
+@pytest.mark.parametrize("sign", WORST)
+def test_request_ids__are_refused_when_they_are_longer(sign: str) -> None:
+    longer = sign * (MAX_ID_BYTES // size_bytes(sign) + 1)
+    refused = f"takes {size_bytes(longer):,} bytes; at most 1,024 are kept"
+
+    with pytest.raises(ValueError, match=refused):
+        AgentUserMessage("hello", longer)
+    with pytest.raises(ValueError, match=refused):
+        WithdrawUserMessage(longer)
+    with pytest.raises(ValueError, match=refused):
+        ResolveInterrupt(InterruptId.of(TURN, ToolCallId("c")), True, request_id=longer)
 
 
 @given(st.text(st.characters(codec="utf-8")) | long_texts(RUN_STATE_PART_BYTES))
