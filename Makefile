@@ -15,10 +15,11 @@ BENCH_STAMP := .venv-bench/.made-from-lock
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-config $(UPGRADE) --custom-compile-command "make lock"
 PACKAGES := dex_agents_model dex_agents_dex dex_agents_pydantic_ai
+MODEL_TESTS := tests/rules tests/table tests/simulation tests/wire tests/folding
 CODE := $(wildcard $(PACKAGES) tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-oldest sim sim-deep mutation lint types rooms fmt docs docs-check chaos soak fuzz bench bench-full bench-memory flames bench-engine bench-model all lock clean
+.PHONY: help venv demo test test-oldest sim sim-deep coverage mutation lint types rooms fmt docs docs-check chaos soak fuzz bench bench-full bench-memory flames bench-engine bench-model all lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,12 +72,14 @@ docs-check: $(STAMP)  ## fail when one of the two differs
 	@$(BIN)/python -m dex_agents_model.docs --check
 	@$(BIN)/python -m tests.docs.api_page --check
 
-# Those whose frontier two faults leave small enough to empty.
-DEEP_SCENARIOS := model-fails two-messages withdraw steer steer-and-queue cancel cancel-and-queue \
-	cancel-keeping-items compaction stale-claim
+sim-deep: $(STAMP)  ## the same with two faults in a run
+	@$(BIN)/python -m dex_agents_model.simulation explore --faults 2 --jobs 2
 
-sim-deep: $(STAMP)  ## the same with two faults in a run, where that ends
-	@$(BIN)/python -m dex_agents_model.simulation explore --faults 2 --jobs 2 $(DEEP_SCENARIOS)
+coverage: $(STAMP)  ## every branch of the model is taken by its own tests
+	@rm -f .coverage .coverage.*
+	@$(BIN)/python -m coverage run -m pytest -q -n 2 $(MODEL_TESTS)
+	@$(BIN)/python -m coverage combine --quiet
+	@$(BIN)/python -m coverage report
 
 mutation: $(STAMP)  ## change every rule in turn, and count the changes that no test finds
 	@$(BIN)/python -m tests.mutation

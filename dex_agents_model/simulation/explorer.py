@@ -70,7 +70,7 @@ def explore(
     return Exploration(
         scenario=scenario.name,
         faults=faults,
-        states=len(search.seen),
+        states=search.states,
         edges=search.edges,
         seconds=perf_counter() - start,
         is_complete=is_complete,
@@ -93,9 +93,10 @@ class _Search:
     def __init__(self, engine: Engine, invariants: tuple[Invariant, ...]) -> None:
         self._engine = engine
         self._invariants = invariants
-        self.seen: dict[World, int] = {}
+        self.states = 0
         self.edges = 0
         self.findings: dict[str, Finding] = {}
+        self._seen: dict[World, tuple[int, int]] = {}
         self._parents = array("q")
         self._choices = array("H")
         self._progress_from, self._progress_to = array("L"), array("L")
@@ -104,19 +105,17 @@ class _Search:
     def run(self, max_states: int | None, stop_at: str | None) -> bool:
         """Whether the frontier became empty."""
         begin = self._engine.begin()
-        frontier = deque([begin])
-        self._number(begin, _NOBODY, 0)
+        frontier = deque([(begin, self._met(begin, _NOBODY, 0)[0])])
         while frontier:
-            if max_states is not None and len(self.seen) > max_states:
+            if max_states is not None and self.states > max_states:
                 return False
             if stop_at in self.findings:
                 return False
-            world = frontier.popleft()
-            frontier.extend(self._behind(world, self.seen[world]))
+            frontier.extend(self._behind(*frontier.popleft()))
         return True
 
-    def _behind(self, world: World, number: int) -> list[World]:
-        new: list[World] = []
+    def _behind(self, world: World, number: int) -> list[tuple[World, int]]:
+        new: list[tuple[World, int]] = []
         rests = True
         for choice, edge in enumerate(self._engine.edges(world)):
             self.edges += 1
@@ -124,10 +123,9 @@ class _Search:
                 rests = False
             if edge.changes and self._is_broken(edge.changes, number, choice):
                 continue
-            known = self.seen.get(edge.world)
-            if known is None:
-                known = self._number(edge.world, number, choice)
-                new.append(edge.world)
+            known, is_new = self._met(edge.world, number, choice)
+            if is_new:
+                new.append((edge.world, known))
             if not edge.action.is_fate:
                 self._progress_from.append(number)
                 self._progress_to.append(known)
@@ -142,7 +140,7 @@ class _Search:
         sources: dict[int, list[int]] = {}
         for source, target in zip(self._progress_from, self._progress_to, strict=True):
             sources.setdefault(target, []).append(source)
-        can_rest = bytearray(len(self.seen))
+        can_rest = bytearray(self.states)
         found = list(self._resting)
         while found:
             number = found.pop()
@@ -153,11 +151,21 @@ class _Search:
         if first >= 0:
             self._report("every session comes to rest", "from here on it never rests", first)
 
-    def _number(self, world: World, parent: int, choice: int) -> int:
-        number = self.seen[world] = len(self.seen)
+    def _met(self, world: World, parent: int, choice: int) -> tuple[int, bool]:
+        """The number of ``world``, and whether it is to be looked behind.
+
+        One that was met before with as many faults left or more is not: whatever can happen from here
+        on can happen from there, and the faults that are left are all that the two differ in.
+        """
+        but_for_faults = world._replace(faults_left=0)
+        number, faults_left = self._seen.get(but_for_faults, (_NOBODY, -1))
+        if faults_left >= world.faults_left:
+            return number, False
+        number, self.states = self.states, self.states + 1
+        self._seen[but_for_faults] = (number, world.faults_left)
         self._parents.append(parent)
         self._choices.append(choice)
-        return number
+        return number, True
 
     def _is_broken(self, changes: tuple[Change, ...], number: int, choice: int) -> bool:
         broken = False

@@ -33,11 +33,12 @@ def name_of_message(message: AgentUserMessage) -> str:
 
 
 def after_start(ledger: Ledger, record: Runnable) -> Ledger:
-    """``record``'s tool was started once more."""
+    """``record``'s tool was started once more. Of one that may start again it is enough to know that it was."""
     turn, call = record.turn_id, record.tool_call_id
     others = tuple(each for each in ledger.started if each[:2] != (turn, call))
     is_single = EFFECT_RULES[record.effect].is_single_attempt
-    started = Started(turn, call, ledger.starts_of(turn, call) + 1, is_single)
+    times = ledger.starts_of(turn, call) + 1 if is_single else 1
+    started = Started(turn, call, times, is_single)
     return evolve(ledger, started=tuple(sorted((*others, started))))
 
 

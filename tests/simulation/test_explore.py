@@ -7,6 +7,7 @@ import pytest
 from dex_agents_model.decision import SetState
 from dex_agents_model.effects import TurnCompleted
 from dex_agents_model.simulation import NO_FAULTS, Faults, Scenario, ScriptedRunner, explore, replay
+from dex_agents_model.simulation.engine import Engine
 from dex_agents_model.simulation.report import lines_of, sums_of
 from dex_agents_model.simulation.scenarios import SCENARIOS
 from dex_agents_model.steps import RunModel
@@ -35,6 +36,22 @@ def test_explore__sees_the_same_worlds_each_time() -> None:
     first, second = explore(HELLO), explore(HELLO)
 
     assert (first.states, first.edges) == (second.states, second.edges)
+
+
+@pytest.mark.parametrize("faults", [1, 2])
+def test_explore__leaves_out_no_world_but_for_the_faults_that_are_left(faults: int) -> None:
+    """A plain search, which looks behind every world, comes to the same ones."""
+    engine = Engine(SCENARIOS["compaction"], Faults(faults))
+    met, ahead = {engine.begin()}, [engine.begin()]
+    while ahead:
+        new = {edge.world for edge in engine.edges(ahead.pop())} - met
+        met |= new
+        ahead += new
+
+    seen = explore(SCENARIOS["compaction"], faults=Faults(faults))
+
+    assert seen.states < len(met)
+    assert seen.states == len({world._replace(faults_left=0) for world in met})
 
 
 def test_explore__says_when_it_was_cut() -> None:
