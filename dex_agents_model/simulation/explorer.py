@@ -93,7 +93,6 @@ class _Search:
     def __init__(self, engine: Engine, invariants: tuple[Invariant, ...]) -> None:
         self._engine = engine
         self._invariants = invariants
-        self.states = 0
         self.edges = 0
         self.findings: dict[str, Finding] = {}
         self._seen: dict[World, tuple[int, int]] = {}
@@ -101,6 +100,11 @@ class _Search:
         self._choices = array("H")
         self._progress_from, self._progress_to = array("L"), array("L")
         self._resting = array("L")
+
+    @property
+    def states(self) -> int:
+        """How many worlds were seen that differ in more than the faults that are left."""
+        return len(self._seen)
 
     def run(self, max_states: int | None, stop_at: str | None) -> bool:
         """Whether the frontier became empty."""
@@ -140,7 +144,7 @@ class _Search:
         sources: dict[int, list[int]] = {}
         for source, target in zip(self._progress_from, self._progress_to, strict=True):
             sources.setdefault(target, []).append(source)
-        can_rest = bytearray(self.states)
+        can_rest = bytearray(len(self._parents))
         found = list(self._resting)
         while found:
             number = found.pop()
@@ -161,7 +165,7 @@ class _Search:
         number, faults_left = self._seen.get(but_for_faults, (_NOBODY, -1))
         if faults_left >= world.faults_left:
             return number, False
-        number, self.states = self.states, self.states + 1
+        number = len(self._parents)
         self._seen[but_for_faults] = (number, world.faults_left)
         self._parents.append(parent)
         self._choices.append(choice)

@@ -89,7 +89,10 @@ class Call:
 
 
 class Started(NamedTuple):
-    """How often a tool call was started; ``is_single``: its effect allows one attempt."""
+    """How often a tool call was started; ``is_single``: its effect allows one attempt.
+
+    Of a call that may start again, ``times`` is 1 however often it did: two such worlds have one future.
+    """
 
     turn: TurnId
     call: ToolCallId
@@ -116,7 +119,7 @@ class Ledger:
     started: tuple[Started, ...] = ()
 
     def starts_of(self, turn: TurnId, call: ToolCallId) -> int:
-        """How often the tool of this call was started."""
+        """How often the tool of this call was started; at most 1 for one that may start again."""
         return next((each.times for each in self.started if each[:2] == (turn, call)), 0)
 
 
