@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dex_agents_dex import AgentRuntime
+from dex_agents_dex.testing import wait_until
+from dex_agents_model.records import RunningTools
+
+from .conftest import Breakable
 from .conversation import Conversation
-from .flows import SCRIPTED
+from .flows import SCRIPTED, build_flows
 from .script import Call, Reply
 
 TOOLS = ("first", "second", "third")
@@ -49,3 +54,23 @@ async def test_resume__waits_for_the_slowest_tool(conversation: Conversation) ->
     assert await conversation.answers() == ["quick: done", "slow: done", "an answer"]
     assert [name for name, _ in before].count("model") == 1
     assert [name for name, _ in conversation.calls()].count("model") == 2
+
+
+async def test_tools__that_are_more_than_a_worker_has_slots_take_turns_and_all_end(
+    breakable: Breakable,
+) -> None:
+    slots, conversation = 8, breakable.conversation()
+    many = tuple(Call(id=f"c{n}", tool="look", gate="all") for n in range(200))
+    flows = build_flows(breakable.state_dir)
+    server = breakable.stack.server_address
+    async with AgentRuntime(*flows, server_address=server, worker_slots=slots):
+        await conversation.start(Reply(calls=many), Reply(text="an answer"))
+        running = [("model", 1), *[("look", 1)] * (slots - 1)]  # the last slot is for RPCs alone
+        await wait_until("calls in all slots", lambda: conversation.calls() == running)
+        asked = await conversation.sessions.get_agent_snapshot(conversation.session_id)
+        at_once = conversation.calls()
+        conversation.gate("all").release()
+
+        assert (type(asked.state), at_once) == (RunningTools, running)
+        assert await conversation.answers() == [*(f"{call.id}: done" for call in many), "an answer"]
+    assert conversation.calls().count(("look", 1)) == 200

@@ -44,28 +44,33 @@ async def test_arguments__near_the_limit_of_a_response_reach_their_tools(
     assert await conversation.answers() == [*measured, "an answer"]
 
 
+@pytest.mark.parametrize(("count", "each"), [(1, 2 * MIB), (25, 200_000)])
 async def test_arguments__beyond_the_limit_of_a_response_fail_the_turn(
-    conversation: Conversation,
+    conversation: Conversation, count: int, each: int
 ) -> None:
     limit = OPTIONS.max_response_argument_bytes
-    call = Call(id="c", tool="look", padding_characters=limit)
-    await conversation.start(Reply(calls=(call,)))
+    calls = tuple(Call(id=f"c{n}", tool="look", padding_characters=each) for n in range(count))
+    await conversation.start(Reply(calls=calls))
 
     snapshot = await conversation.end_of_turn()
     assert snapshot.state is not None
     assert snapshot.state.last_turn_error == (
-        f"the model's 1 tool calls have {len(call.arguments())} bytes of arguments;"
+        f"the model's {count} tool calls have {sum(len(c.arguments()) for c in calls)} bytes of"
+        " arguments;"
         f" max_response_argument_bytes is {limit}"
     )
     assert conversation.calls() == [("model", 1)]
 
 
-async def test_output__of_1_mib_is_cut_with_a_marker(conversation: Conversation) -> None:
-    call = Call(id="c", tool="look", output_characters=MIB)
+@pytest.mark.parametrize("size", [MIB, 20 * MIB], ids=["1 MiB", "20 MiB"])
+async def test_output__of_any_length_is_cut_with_a_marker(
+    conversation: Conversation, size: int
+) -> None:
+    call = Call(id="c", tool="look", output_characters=size)
     await conversation.start(Reply(calls=(call,)), Reply(text="an answer"))
 
     kept = OPTIONS.max_tool_output_bytes
-    marker = f"\n[The result of look was cut: {kept} of {MIB} bytes are kept.]"
+    marker = f"\n[The result of look was cut: {kept} of {size} bytes are kept.]"
     assert await conversation.answers() == [f"c: {'o' * kept}{marker}", "an answer"]
     assert conversation.calls() == [("model", 1), ("look", 1), ("model", 1)]
 
