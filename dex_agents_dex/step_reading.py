@@ -111,6 +111,9 @@ class StepReader:
         return view
 
     async def _turn_view(self, state: RunningModel | RunningTools) -> TurnView:
+        self.cache.leave_behind(
+            self.session.context.run_id, state.history.summarised_through, state.active_turn_id
+        )
         return self.session.fill(
             TurnView,
             usage=self.session.usage,
