@@ -6,9 +6,9 @@ import os
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 # isort: split
-from dex_agents_model import AgentSessionOptions, ToolEffect, ToolPolicy
+from dex_agents_model import AgentSessionOptions, CompactionPolicy, ToolEffect, ToolPolicy
 
-from .client import AgentSessionClient, EventsLost, TurnOutcome
+from .client import AgentSessionClient, EventsLost, FollowedEvent, TurnOutcome
 from .errors import (
     AccessDenied,
     AgentSessionError,
@@ -26,6 +26,7 @@ from .operations import Erasure
 from .runtime import AgentRuntime
 from .serving import RuntimeHealth
 from .session_reads import ReadEvent
+from .turn_trace import StepTracing
 
 __all__ = [
     "AccessDenied",
@@ -34,16 +35,19 @@ __all__ = [
     "AgentSessionError",
     "AgentSessionFlow",
     "AgentSessionOptions",
+    "CompactionPolicy",
     "EngineUnavailable",
     "Erasure",
     "EventsLost",
     "FlowNotBound",
+    "FollowedEvent",
     "MessageRefused",
     "ReadEvent",
     "RuntimeHealth",
     "SessionAlreadyExists",
     "SessionBusy",
     "SessionNotFound",
+    "StepTracing",
     "ToolEffect",
     "ToolPolicy",
     "TurnNotFound",

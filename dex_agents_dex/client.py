@@ -45,6 +45,7 @@ class EventsLost:
 
 
 FollowedEvent: TypeAlias = ReadEvent | EventsLost
+"""What `AgentSessionClient.follow` yields."""
 
 
 @frozen(kw_only=True)

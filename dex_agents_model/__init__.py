@@ -31,13 +31,16 @@ from .records import (
     AgentStatus,
     AgentUsage,
     AgentUserMessage,
+    ApprovalRecord,
     FrameworkMessage,
     MessageRole,
 )
 from .requests import (
     AgentMessagesPage,
     AgentSnapshot,
+    ApprovalsPage,
     ListAgentMessages,
+    QueuedMessagesPage,
     ResolveInterrupt,
     SendUserMessage,
 )
@@ -47,6 +50,7 @@ from .runner import (
     AgentTurnContext,
     AgentTurnOutcome,
     DeferredToolExecution,
+    Heartbeat,
     KeepsUnfinishedTurns,
     ModelCallFailed,
     RunnerFailed,
@@ -59,6 +63,7 @@ from .runner import (
     UnfinishedTurn,
 )
 from .table import answer, await_conditions, react
+from .wire import JsonData
 
 __all__ = [
     "OUTCOME_UNKNOWN_TOOL_RESULT",
@@ -79,19 +84,24 @@ __all__ = [
     "AgentTurnOutcome",
     "AgentUsage",
     "AgentUserMessage",
+    "ApprovalRecord",
+    "ApprovalsPage",
     "CompactionPolicy",
     "ContractBroken",
     "DeferredToolCall",
     "DeferredToolExecution",
     "FinalCall",
     "FrameworkMessage",
+    "Heartbeat",
     "HistorySummarized",
     "InterruptId",
+    "JsonData",
     "KeepsUnfinishedTurns",
     "ListAgentMessages",
     "MessageRole",
     "ModelCallFailed",
     "ModelCallMetadata",
+    "QueuedMessagesPage",
     "Rejected",
     "ResolveInterrupt",
     "RunnerFailed",

@@ -33,11 +33,15 @@ R = TypeVar("R", covariant=True)
 
 @frozen
 class SetState:
+    """Replace what the session is doing."""
+
     state: AgentState
 
 
 @frozen
 class SetUsage:
+    """Replace what the session has used."""
+
     usage: AgentUsage
 
 
@@ -50,6 +54,8 @@ class SetInterrupts:
 
 @frozen
 class PutToolCall:
+    """Store a tool call's record, in place of the one before."""
+
     record: AgentToolCall
 
 
@@ -62,6 +68,8 @@ class SetRunState:
 
 @frozen
 class AppendMessages:
+    """Store messages behind those that are stored."""
+
     messages: tuple[AgentMessage, ...]
 
 
@@ -104,6 +112,8 @@ class TakeSteering:
 
 @frozen
 class SetCancelledTurn:
+    """Note which turn a person stopped last."""
+
     turn: TurnId
 
 
@@ -162,6 +172,7 @@ Write: TypeAlias = (
     | RecordApproval
     | SetTakenRequestIds
 )
+"""One change of what is stored."""
 
 
 # --- publishes -----------------------------------------------------------------------------
@@ -175,16 +186,21 @@ class ToolCallFinished:
 
     @property
     def message(self) -> ToolCallCompleted:
+        """What goes to the Channel: which call, not what it returned."""
         return ToolCallCompleted(self.record.turn_id, self.record.tool_call_id)
 
 
 @frozen
 class UserMessageQueued:
+    """Put a message into the user queue."""
+
     message: AgentUserMessage
 
 
 @frozen
 class SteeringQueued:
+    """Put a message before the queue and into the turn that runs."""
+
     steering: SteeringMessage
 
 
@@ -196,6 +212,7 @@ class InterruptResolved:
 
 
 Publish: TypeAlias = ToolCallFinished | UserMessageQueued | SteeringQueued | InterruptResolved
+"""One message to a Channel of the session."""
 
 
 # --- decisions -----------------------------------------------------------------------------
@@ -253,3 +270,4 @@ class RpcDecision(Generic[R]):
 
 
 Reaction: TypeAlias = Effect | StepDecision
+"""What `react` gives: something to ask for first, or the end of the execution."""

@@ -27,9 +27,8 @@ class CallModel:
     """Let the runner make one model call. ``run_state`` is None on the turn's first one.
 
     ``messages`` are all stored ones in sequence order behind the ``summary``, if there is one;
-    ``tool_calls`` are the turn's records in
-    model order, each of them final; ``steering_messages`` are what the user said since the model
-    call before, in order.
+    ``tool_calls`` are the turn's records in model order, each of them final; ``steering_messages``
+    are what the user said since the model call before, in order.
     """
 
     turn: TurnId
@@ -51,6 +50,7 @@ class ExecuteTool:
 
     @property
     def turn(self) -> TurnId:
+        """The turn that asked for the call."""
         return self.record.turn_id
 
 
@@ -78,6 +78,7 @@ class BuildUnfinishedTurn:
 
 
 Effect: TypeAlias = CallModel | ExecuteTool | Summarize | BuildUnfinishedTurn
+"""What a Step may ask for, once in an execution."""
 
 
 # --- occurrences: what happened ---------------------------------------------------------------
@@ -253,6 +254,7 @@ Outcome: TypeAlias = (
     | HistorySummarized
     | UnfinishedTurnBuilt
 )
+"""What an effect comes to."""
 Occurrence: TypeAlias = (
     Entered
     | UserSpoke
@@ -263,3 +265,4 @@ Occurrence: TypeAlias = (
     | AttemptsExhausted
     | Outcome
 )
+"""Everything that a Step may meet."""

@@ -88,10 +88,12 @@ class CompactionPolicy:
     context_window_tokens: int = field(validator=validators.ge(1))
     trigger_ratio: float = field(default=0.85, validator=[validators.gt(0), validators.le(1)])
     keep_recent_tokens: int = field(validator=validators.ge(0))
+    """A fifth of the window when left out."""
     reserved_input_tokens: int = field(default=0, validator=validators.ge(0))
     """Of the window, for what nobody can estimate, such as dynamic instructions."""
     summary_token_limit: int = field(validator=[validators.ge(1), validators.le(100_000)])
-    """A longer summary is cut; a summary of summaries stays within it, too."""
+    """A longer summary is cut; a summary of summaries stays within it, too. When left out: a tenth
+    of the window, at most 4,096."""
     kept_summarised_messages: int | None = field(
         default=None, validator=validators.optional(validators.ge(0))
     )

@@ -21,11 +21,17 @@ from .records import (
 from .text import clean_text, refuse_unstorable, refuse_unusable_id
 
 MAX_PAGE_MESSAGES: Final = 200
+"""Of messages, in one answer."""
 MAX_PAGE_APPROVALS: Final = 500
+"""Of decisions, in one answer."""
 MAX_EDITED_ARGUMENT_BYTES: Final = 256 * 1024
+"""Of the arguments that an approver puts in the place of the model's."""
 MAX_READ_BYTES: Final = 2 * 1024 * 1024
+"""Of what one answer reads, but for a single thing that is larger."""
 MAX_QUEUED_BYTES: Final = 2 * 1024 * 1024
+"""Of what the user queue holds: a Channel can only be loaded whole."""
 MAX_STEERING_BYTES: Final = 1024 * 1024
+"""Of the steering messages that wait."""
 KEPT_REQUEST_IDS: Final = 64
 """Under each of 16 keys; so a repeat is known at least until as many other requests were taken."""
 
@@ -148,6 +154,7 @@ Request: TypeAlias = (
     | ListAgentMessages
     | ListApprovals
 )
+"""Everything that a client may ask."""
 
 
 @frozen(kw_only=True)
@@ -197,3 +204,4 @@ class AgentSnapshot:
 
 
 Reply: TypeAlias = bool | AgentMessagesPage | QueuedMessagesPage | ApprovalsPage | AgentSnapshot
+"""What a client gets back; False is a refusal that changed nothing."""

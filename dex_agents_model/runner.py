@@ -26,6 +26,7 @@ from .text import clean_text, shorten
 AgentTurnOutcome: TypeAlias = TurnCompleted | ToolCallsRequested | TurnGivenUp
 """What a model call comes to."""
 Heartbeat: TypeAlias = Callable[[], Awaitable[None]]
+"""Tells the engine that a long call is alive; a session does so by itself every 20 seconds."""
 
 _NOTHING: Final = AgentUsage()
 _CARRIED_BYTES: Final = 960  # with its marker below the 1 KiB of an error that Dex carries

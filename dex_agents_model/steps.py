@@ -118,6 +118,7 @@ CallStep: TypeAlias = (
     | RecordToolFailure
     | RecordToolOutcomeUnknown
 )
+"""The Steps of one tool call."""
 TurnStep: TypeAlias = (
     RunModel
     | CompactHistory
@@ -127,4 +128,6 @@ TurnStep: TypeAlias = (
     | RecordTurnCancelled
     | CallStep
 )
+"""The Steps that name the turn to which they belong."""
 Step: TypeAlias = StartAgentSession | AwaitUserMessage | TurnStep
+"""Every Step of a session."""

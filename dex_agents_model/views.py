@@ -128,6 +128,7 @@ StepView: TypeAlias = (
     | CallView
     | ApprovalView
 )
+"""What a Step loads."""
 
 
 # --- views of RPCs ---------------------------------------------------------------------------
@@ -215,3 +216,4 @@ RpcView: TypeAlias = (
     | MessagesView
     | SnapshotView
 )
+"""What a request loads."""

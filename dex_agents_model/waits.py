@@ -39,3 +39,4 @@ class ForToolResults:
 
 
 Wait: TypeAlias = NoWait | ForUserMessage | ForInterruptResolution | ForToolResults
+"""What a Step waits for before it executes."""

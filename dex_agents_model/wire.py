@@ -24,6 +24,7 @@ from .records import AgentInterruptResolution, AgentState, TurnEnd
 
 T = TypeVar("T")
 JsonData: TypeAlias = "bool | int | float | str | list[JsonData] | dict[str, JsonData] | None"
+"""What JSON can hold."""
 
 TurnSignal: TypeAlias = ToolCallCompleted | AgentInterruptResolution
 """What the Steps of a turn are told in Channels. One union: who drains several Channels at once reads any of it."""

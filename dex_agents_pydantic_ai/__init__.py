@@ -4,12 +4,14 @@ What an application uses is named here; no code may live here.
 """
 
 from .flow import pydantic_ai_session_flow
-from .runner import PydanticAIRunner
+from .runner import AgentModel, DepsFactory, PydanticAIRunner
 from .tool_step import IDEMPOTENCY_KEY_METADATA_KEY, deferred_tool_idempotency_key
 from .user_message import user_content
 
 __all__ = [
     "IDEMPOTENCY_KEY_METADATA_KEY",
+    "AgentModel",
+    "DepsFactory",
     "PydanticAIRunner",
     "deferred_tool_idempotency_key",
     "pydantic_ai_session_flow",

@@ -9,8 +9,7 @@ from typing import TypedDict
 from pydantic_ai.agent import AbstractAgent
 from typing_extensions import Unpack
 
-from dex_agents_dex import AgentSessionFlow
-from dex_agents_dex.turn_trace import StepTracing
+from dex_agents_dex import AgentSessionFlow, StepTracing
 from dex_agents_model import AgentSessionOptions, CompactionPolicy, ToolEffect, ToolPolicy
 
 from .runner import AgentModel, DepsFactory, DepsT, OutputT, PydanticAIRunner

@@ -38,7 +38,9 @@ from .tool_step import ToolStep
 DepsT = TypeVar("DepsT")
 OutputT = TypeVar("OutputT")
 DepsFactory: TypeAlias = Callable[[str], DepsT | Awaitable[DepsT]]
+"""Builds an agent's dependencies from the session's ID."""
 AgentModel: TypeAlias = Model | KnownModelName | str
+"""A model of Pydantic AI, or its name."""
 
 _LOG: Final = logging.getLogger(__name__)
 # Pydantic AI takes this conversation ID for "make one up". No session ID holds a colon.

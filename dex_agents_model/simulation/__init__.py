@@ -17,38 +17,49 @@ redelivery, stale snapshots and a clock of its own. It touches no engine, no net
 `explore` and `simulate` hold every commit against `INVARIANTS`, or against checkers of your own.
 """
 
-from .actions import Does
+from .actions import AttemptFailed, Cause, Change, Committed, Does, Ran
+from .evaluation import Attempt, Decided
 from .explorer import Exploration, Finding, explore, replay
 from .faults import NO_FAULTS, ONE_FAULT, Fault, Faults
 from .invariants import INVARIANTS, Invariant
 from .lives import Life, Odds, simulate
 from .looped import OnItsOwnLoop
-from .scenario import EPOCH, Answers, Cancels, Says, Scenario, Steers, Withdraws
+from .scenario import EPOCH, Act, Answers, Cancels, Says, Scenario, Steers, Withdraws
 from .scripted import (
     Asks,
     Breaks,
     Concludes,
     GivesUp,
+    ModelReply,
     Raises,
     Refuses,
     Returns,
     ScriptedFailure,
     ScriptedRunner,
     ThoroughRunner,
+    ToolBehaviour,
     ToolUse,
 )
 from .simulated_world import PromiseBroken, SimulatedWorld
+from .world import World
 
 __all__ = [
     "EPOCH",
     "INVARIANTS",
     "NO_FAULTS",
     "ONE_FAULT",
+    "Act",
     "Answers",
     "Asks",
+    "Attempt",
+    "AttemptFailed",
     "Breaks",
     "Cancels",
+    "Cause",
+    "Change",
+    "Committed",
     "Concludes",
+    "Decided",
     "Does",
     "Exploration",
     "Fault",
@@ -57,10 +68,12 @@ __all__ = [
     "GivesUp",
     "Invariant",
     "Life",
+    "ModelReply",
     "Odds",
     "OnItsOwnLoop",
     "PromiseBroken",
     "Raises",
+    "Ran",
     "Refuses",
     "Returns",
     "Says",
@@ -70,8 +83,10 @@ __all__ = [
     "SimulatedWorld",
     "Steers",
     "ThoroughRunner",
+    "ToolBehaviour",
     "ToolUse",
     "Withdraws",
+    "World",
     "explore",
     "replay",
     "simulate",

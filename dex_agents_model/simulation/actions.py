@@ -74,6 +74,7 @@ class AttemptFailed:
 
 
 Cause: TypeAlias = Committed | Ran | AttemptFailed
+"""What can change a world beside the passing of time."""
 
 
 @frozen(eq=False)

@@ -84,6 +84,7 @@ class Cancels:
 
 
 Act: TypeAlias = Says | Steers | Withdraws | Answers | Cancels
+"""What people do."""
 
 
 @frozen(kw_only=True)

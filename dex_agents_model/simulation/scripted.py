@@ -89,6 +89,7 @@ class Breaks:
 
 
 ModelReply: TypeAlias = Asks | Concludes | GivesUp | Breaks
+"""What one model call comes to."""
 
 
 # --- what a tool does ----------------------------------------------------------------------
@@ -119,6 +120,7 @@ class Raises:
 
 
 ToolBehaviour: TypeAlias = Returns | Refuses | Raises
+"""What a tool does."""
 
 
 class ScriptedFailure(Exception):

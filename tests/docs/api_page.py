@@ -50,6 +50,8 @@ def _anchor(title: str) -> str:
 def _entry(each: Public) -> str:
     lines = [f"### {each.name}", f"```python\n{_headline(each)}\n```", *_text(each.doc)]
     fields = [member for member in each.members if member.kind == "field"]
+    if fields and each.is_by_keyword:
+        lines.append("It is made with keywords:")
     if fields:
         lines.append("\n".join(map(_field, fields)))
     lines += [_method(member) for member in each.members if member.kind != "field"]

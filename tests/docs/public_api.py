@@ -33,6 +33,13 @@ MODULES: Final[Mapping[str, str]] = {
     "dex_agents_model.calls": "Tool calls: status is the class",
     "dex_agents_model.events": "What watchers are told",
     "dex_agents_model.folding": "What watchers make of it",
+    "dex_agents_model.steps": "The Steps",
+    "dex_agents_model.views": "What a Step or a request loads",
+    "dex_agents_model.effects": "What a Step asks for, and what can happen to it",
+    "dex_agents_model.requests": "What a client asks for, and what it is answered",
+    "dex_agents_model.decision": "What is decided",
+    "dex_agents_model.waits": "What a Step waits for",
+    "dex_agents_model.performing": "A runner's call as Dex makes it",
     "dex_agents_model.simulation": "Sessions without an engine",
 }
 
@@ -50,7 +57,10 @@ class Member:
 
 @frozen
 class Public:
-    """One name. ``bases`` of a class are those that are public themselves, or not of these packages."""
+    """One name. ``bases`` of a class are those that are public themselves, or not of these packages.
+
+    ``is_by_keyword``: the class is made of its fields, each by its name.
+    """
 
     name: str
     kind: str
@@ -59,6 +69,7 @@ class Public:
     bases: tuple[str, ...] = ()
     members: tuple[Member, ...] = ()
     raises: tuple[str, ...] = ()
+    is_by_keyword: bool = False
 
 
 def names_of(module: str) -> list[str]:
@@ -89,6 +100,7 @@ def public(module: str, name: str) -> Public:
                 base for base in map(root_of, statement.bases) if not _is_inlined(home, base)
             ),
             members=tuple(_members(home, statement)),
+            is_by_keyword=any("kw_only=True" in code_of(d) for d in statement.decorator_list),
         )
     if isinstance(statement, Function):
         return Public(
