@@ -7,6 +7,7 @@ be held once all have left, and the engine's memory and file descriptors must st
 """
 
 import asyncio
+import itertools
 import json
 import logging
 import random
@@ -92,7 +93,7 @@ class Report:
 
 @define
 class Soak:
-    """One engine and everybody who uses it, until `seconds` are over."""
+    """One engine and everybody who uses it, until `seconds` are over and each has used it once."""
 
     scratch: Path
     seconds: float
@@ -122,7 +123,6 @@ class Soak:
         return self.report
 
     async def _use(self, engine: Process, address: str) -> None:
-        self._end = asyncio.get_running_loop().time() + self.seconds
         fast = CrashSession(EffectsOfEach(flows=self._effects))
         slow = CrashSession(EffectsOfEach(flows=self._effects, tool_seconds=1.0))
         async with AsyncExitStack() as stack:
@@ -134,6 +134,7 @@ class Soak:
             await rig.client.start_flow(fast, IDLE, "")  # over the connection that gRPC keeps open
             self.report.before = sample(engine.pid).descriptors
             users = await stack.enter_async_context(asyncio.TaskGroup())
+            self._end = asyncio.get_running_loop().time() + self.seconds
             for number in range(SESSIONS):
                 users.create_task(self._talk(rig, fast, number))
             for act, on, count in (
@@ -146,6 +147,7 @@ class Soak:
                     users.create_task(self._again(act, on))
 
     async def _again(self, act: Callable[[Any], Coroutine[Any, Any, None]], on: Any) -> None:
+        await act(on)
         while asyncio.get_running_loop().time() < self._end:
             await act(on)
 
@@ -154,9 +156,7 @@ class Soak:
 
     async def _talk(self, rig: Rig, flow: CrashSession, number: int) -> None:
         """Session after session, each idle for a while; each must end, and right."""
-        count = 0
-        while asyncio.get_running_loop().time() < self._end:
-            count += 1
+        for count in itertools.count(1):
             flow_id = f"s{number}-{count}"
             await rig.client.start_flow(flow, flow_id, "", REPEATABLE)
             await self._pause(8)
@@ -165,6 +165,8 @@ class Soak:
             self.report.sessions += 1
             if not is_right(outputs, effects):
                 self.report.wrong.append(f"{flow_id}: {outputs}, {dict(effects.runs)}")
+            if asyncio.get_running_loop().time() >= self._end:
+                return
 
     async def _come_and_go(self, rig: Rig) -> None:
         await self._pause(5)

@@ -37,7 +37,8 @@ async def test_sigkill__at_every_commit_leaves_a_session_that_ends_right(
         assert [fault for _, fault in lives if fault] == []
         killed = sum(was_killed for was_killed, _ in lives)
         number += killed
-    assert number > len(["start", "send", "plan", "left", "right", "join"])
+    # At least, for commits of one moment share a transaction of the store.
+    assert number >= len(["start", "send", "plan", "left and right", "join"])
 
 
 async def _kill_and_restart(tmp_path: Path, options: EngineOptions, doom: Doom) -> tuple[bool, str]:
