@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, cast
 
@@ -74,7 +75,7 @@ def find_run_keys(connection: sqlite3.Connection, flow_id: str) -> list[int]:
 
 
 def load_run(connection: sqlite3.Connection, run_key: int) -> Run | None:
-    """A run with all its state; None if it was dropped."""
+    """A run with all its state but the entries of its maps; None if it was dropped."""
 
     def select(columns: str, table: str, order: str = "") -> list[Any]:
         order_by = f"ORDER BY {order}" if order else ""
@@ -85,8 +86,7 @@ def load_run(connection: sqlite3.Connection, run_key: int) -> Run | None:
     if not found:
         return None
     run = _run(*found[0])
-    for key, value in select("key, value", "attribute"):
-        run.attributes.put(key, pb.Value.FromString(value))
+    _read_attributes(connection, run)
     for sequence, channel, message_id, value in select(
         "sequence, channel, message_id, value", "message", "sequence"
     ):
@@ -105,6 +105,23 @@ def load_run(connection: sqlite3.Connection, run_key: int) -> Run | None:
     run.blob_sizes.update(select("blob_id, length(value)", "blob"))
     run.indexed.update(row[0] for row in select("DISTINCT attribute_key", "search"))
     return run
+
+
+def load_attributes(
+    connection: sqlite3.Connection, run_key: int, selections: Iterable[str]
+) -> dict[str, pb.Value]:
+    """The map entries that a run has of `Map/` (all of a map) and `Map/key` selections."""
+    found: dict[str, bytes] = {}
+    query = "SELECT key, value FROM attribute WHERE run_key = ? AND key >= ? AND key < ?"
+    for selection in selections:
+        end = _behind(selection) if selection.endswith("/") else f"{selection}\0"
+        found.update(connection.execute(query, (run_key, selection, end)))
+    return {key: pb.Value.FromString(value) for key, value in found.items()}
+
+
+def load_all_attributes(connection: sqlite3.Connection, run_key: int) -> dict[str, pb.Value]:
+    query = "SELECT key, value FROM attribute WHERE run_key = ?"
+    return {key: pb.Value.FromString(value) for key, value in connection.execute(query, (run_key,))}
 
 
 def load_blobs(connection: sqlite3.Connection, ids: list[tuple[str, str]]) -> dict[str, bytes]:
@@ -133,6 +150,29 @@ def load_closed_before(connection: sqlite3.Connection, closed_us: int, limit: in
     """Keys of runs that closed before an instant, oldest first."""
     query = "SELECT run_key FROM run WHERE closed_us < ? ORDER BY closed_us LIMIT ?"
     return [row[0] for row in connection.execute(query, (closed_us, limit))]
+
+
+def _read_attributes(connection: sqlite3.Connection, run: Run) -> None:
+    """All singletons and the names of the maps, whose entries are stepped over."""
+    query = (
+        "SELECT key, iif(instr(key, '/'), NULL, value) FROM attribute "
+        "WHERE run_key = ? AND key >= ? ORDER BY key LIMIT 1"
+    )
+    start = ""
+    while (row := connection.execute(query, (run.key, start)).fetchone()) is not None:
+        key, value = row
+        if value is None:
+            name = key.partition("/")[0]
+            run.attributes.note_stored_map(name)
+            start = _behind(f"{name}/")
+        else:
+            run.attributes.put(key, pb.Value.FromString(value))
+            start = f"{key}\0"
+
+
+def _behind(prefix: str) -> str:
+    """The first string behind all that begin with a prefix; keys are in the order of their bytes."""
+    return f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}"
 
 
 _RUN = (

@@ -7,6 +7,7 @@ import itertools
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -16,7 +17,8 @@ from dex.dexpb import dex_pb2 as pb
 from dex_agents_dex.devengine.core.core import Core
 from dex_agents_dex.devengine.core.errors import Refusal
 from dex_agents_dex.devengine.core.state import Offer, Phase, RpcCall, Run
-from dex_agents_dex.devengine.core.transaction import Settings, TimerKey, Transaction
+from dex_agents_dex.devengine.core.transaction import Need, Settings, TimerKey, Transaction
+from dex_agents_dex.devengine.loading import load_attributes
 from dex_agents_dex.devengine.schema import STATEMENTS, TABLES
 from tests.engine.core_results import CHANNELS, KEYS, TYPES, Inventor
 
@@ -35,6 +37,15 @@ class Carried:
 
 
 @define
+class Reading:
+    """Map entries that a store read, on their way."""
+
+    need: Need
+    found: dict[str, pb.Value]
+    end: Callable[[], None]
+
+
+@define
 class World:
     chance: random.Random
     settings: Settings
@@ -46,6 +57,9 @@ class World:
     carried: list[Carried] = Factory(list)
     replies: list[RpcCall] = Factory(list)
     opened: list[RpcCall] = Factory(list)
+    needs: list[Need] = Factory(list)
+    readings: list[Reading] = Factory(list)
+    prepared: list[tuple[Run, pb.PollWorkerTask]] = Factory(list)  # by the last command
     database: sqlite3.Connection = field(factory=lambda: sqlite3.connect(":memory:"))
     _ids: Iterator[int] = Factory(itertools.count)
 
@@ -64,6 +78,8 @@ class World:
             self._pass_time: 3,
             self._open_rpc: 3,
             self._skip_timer: 1,
+            self._read: 8,
+            self._bring: 8,
             self._stop: 0.1,
         }
         [act] = self.chance.choices(list(acts), list(acts.values()))
@@ -92,6 +108,12 @@ class World:
         self.offers = [offer for offer in [*self.offers, *tx.offers] if offer.is_open]
         self.carried = [each for each in self.carried if each.task_id not in tx.cancelled_task_ids]
         self.replies += [call for call, _ in tx.replies]
+        self.needs += tx.needs
+        self.prepared = [
+            (offer.run, task)
+            for offer in tx.offers
+            if (task := offer.subject.snapshot) is not None and not task.task_id
+        ]
         with self.database:
             for row in tx.seal():
                 for statement in STATEMENTS[type(row)]:
@@ -139,12 +161,31 @@ class World:
             del self.timers[key]
             self.core.fire_timer(tx, key)
 
+    def _read(self, tx: Transaction) -> None:
+        """Begin to read map entries that were asked for."""
+        if self.needs:
+            need = self.needs.pop(self.chance.randrange(len(self.needs)))
+            reading = ExitStack()
+            reading.enter_context(need.run.attributes.being_read())
+            found = load_attributes(self.database, need.run.key, need.selections)
+            self.readings.append(Reading(need, found, reading.close))
+
+    def _bring(self, tx: Transaction) -> None:
+        """What was read arrives, after whatever else was written meanwhile."""
+        if self.readings:
+            reading = self.readings.pop(self.chance.randrange(len(self.readings)))
+            need = reading.need
+            reading.end()
+            need.run.attributes.supply(need.selections, reading.found)
+            self.core.go_on(tx, need)
+
     def _open_rpc(self, tx: Transaction) -> None:
         request = pb.InvokeRPCRequest(
             rpc_name="rpc",
             is_transactional=self.chance.random() < 0.5,
             lock_attribute_keys=self.invent.some(KEYS, 0.1),
             load_channel_names=CHANNELS[:2],
+            load_attribute_map_instances=self.chance.choice(((), ("Map/",), ("Map/a", "Map/b"))),
         )
         self.opened.append(self.core.open_rpc(tx, self._a_run(), request))
 

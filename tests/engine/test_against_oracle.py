@@ -169,7 +169,7 @@ class CoreAgainstOracle(RuleBasedStateMachine):
 
 def _picture(run: Run) -> dict[str, object]:
     return {
-        "attributes": {key: value.int_value for key, value in run.attributes.items()},
+        "attributes": {key: value.int_value for key, value in run.attributes.over({}).items()},
         "channels": {
             name: [message.value.int_value for message in messages]
             for name, messages in run.channels.items()

@@ -11,29 +11,59 @@ from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core.state import Phase, Progress, Run, StepExecution
 from dex_agents_dex.devengine.core.transaction import Settings, TimerKey, TimerKind
-from dex_agents_dex.devengine.loading import load_run
+from dex_agents_dex.devengine.loading import load_all_attributes, load_run
 from tests.engine.core_world import World
 
 COMMANDS = 400
+# Bytes of maps that stay in memory: all, none, and about two entries.
+IN_MEMORY = (1 << 20, 0, 600)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_core__at_random(seed: int) -> None:
-    settings = Settings(blob_threshold_bytes=40, spends_lost_attempts=seed % 2 == 0)
+    settings = Settings(
+        blob_threshold_bytes=40,
+        spends_lost_attempts=seed % 2 == 0,
+        map_bytes_in_memory=IN_MEMORY[seed % len(IN_MEMORY)],
+    )
     world = World(random.Random(seed), settings)
     acts: list[str] = []
     for _ in range(COMMANDS):
         acts.append(world.act())
         told = f"seed {seed}, after {acts[-12:]}"
+        for run, task in world.prepared:
+            assert _loaded(task) == _selected(world, run, task), told
         for run in world.core.runs.values():
             stored = load_run(world.database, run.key)
             assert stored is not None, told
             assert _shape(stored) == _shape(run), told
+            attributes = load_all_attributes(world.database, run.key)
+            assert run.attributes.over(attributes) == attributes, told
+            is_within = run.attributes.size_bytes <= settings.map_bytes_in_memory
+            assert is_within or run.attributes.is_being_read, told
             assert _stuck(world, run) == [], told
     answered = set(world.replies)
     open_calls = {call for run in world.core.runs.values() for call in run.rpcs}
     assert answered | open_calls == set(world.opened)
     assert not answered & open_calls
+
+
+def _loaded(task: pb.PollWorkerTask) -> dict[str, pb.Value]:
+    return {each.key: each.value for each in _request(task).attributes}
+
+
+def _selected(world: World, run: Run, task: pb.PollWorkerTask) -> dict[str, pb.Value]:
+    """What the store holds of what a task selects, as its Worker is to see it."""
+    selections = _request(task).loaded_attribute_map_instances
+    return {
+        key: value
+        for key, value in load_all_attributes(world.database, run.key).items()
+        if "/" not in key or key in selections or f"{key.partition('/')[0]}/" in selections
+    }
+
+
+def _request(task: pb.PollWorkerTask) -> Any:
+    return getattr(task, str(task.WhichOneof("request")))
 
 
 def _stuck(world: World, run: Run) -> list[str]:
@@ -58,6 +88,9 @@ def _can_move(world: World, run: Run, step: StepExecution) -> bool:
     if step.progress is Progress.HANDED_OUT:
         carried = {each.task_id for each in world.carried}
         return step.task_id in carried and world.core.is_in_flight(step.task_id) and has_timer
+    if step.progress is Progress.LOADING:
+        needs = [*world.needs, *(reading.need for reading in world.readings)]
+        return any(need.subject is step for need in needs)
     if step.progress is Progress.BLOCKED:
         return not run.locks.try_acquire("probe", step.lock_keys) or _gave_back(run)
     return step.progress is Progress.BACKOFF and has_timer
@@ -74,7 +107,7 @@ def _shape(run: Run) -> dict[str, Any]:
         "ids": (run.key, run.flow_id, run.run_id, run.flow_type, run.request_id, run.started_at),
         "status": (run.status, run.error_type, run.error_message, run.closed_at),
         "end": (run.is_graceful, run.abandoned),
-        "attributes": {key: _bytes(value) for key, value in run.attributes.items()},
+        "attributes": run.attributes.singletons,
         "channels": {
             name: [(m.sequence, m.message_id, _bytes(m.value)) for m in messages]
             for name, messages in run.channels.items()

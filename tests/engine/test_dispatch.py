@@ -42,7 +42,7 @@ def _step(flow_id: str = "f") -> Offer:
 
 
 def _rpc() -> Offer:
-    return Offer(_run(), RpcCall("ask", pb.PollWorkerTask(), False, timedelta(seconds=60)))
+    return Offer(_run(), RpcCall(pb.InvokeRPCRequest(rpc_name="ask"), timedelta(seconds=60)))
 
 
 def _idle(dispatcher: Dispatcher, worker: str) -> PollStream:

@@ -21,11 +21,12 @@ from dex_agents_dex.devengine.core.inspection import skip_timer
 from dex_agents_dex.devengine.core.recovery import resume
 from dex_agents_dex.devengine.core.rpcs import fail_rpc, hand_out_rpc, offer_rpc, open_rpc
 from dex_agents_dex.devengine.core.settling import settle
-from dex_agents_dex.devengine.core.state import Offer, RpcCall, Run, StepExecution
+from dex_agents_dex.devengine.core.state import Offer, Progress, RpcCall, Run, StepExecution
 from dex_agents_dex.devengine.core.steps import (
     engine_error,
     fail_attempt,
     hand_out_step,
+    offer_step,
     take_back,
 )
 from dex_agents_dex.devengine.core.timeouts import (
@@ -33,7 +34,7 @@ from dex_agents_dex.devengine.core.timeouts import (
     fire_rpc_timer,
     fire_step_timer,
 )
-from dex_agents_dex.devengine.core.transaction import TimerKey, TimerKind, Transaction
+from dex_agents_dex.devengine.core.transaction import Need, TimerKey, TimerKind, Transaction
 from dex_agents_dex.devengine.core.validation import require_startable
 from dex_agents_dex.devengine.core.values import take_in
 
@@ -131,6 +132,19 @@ class Core:
         with whole(run):
             return open_rpc(tx, run, request)
 
+    def go_on(self, tx: Transaction, need: Need) -> None:
+        """Offer what waited for map entries, which its run was supplied with just now."""
+        run, subject = need.run, need.subject
+        if self.runs.get(run.key) is not run:
+            return
+        with whole(run):
+            if isinstance(subject, RpcCall):
+                if subject in run.rpcs:
+                    offer_rpc(tx, run, subject)
+            elif subject.key in run.steps and subject.progress is Progress.LOADING:
+                offer_step(tx, run, subject)
+            self._settle(tx, run)
+
     def skip_timer(self, tx: Transaction, run: Run, request: pb.SkipTimerRequest) -> None:
         with whole(run):
             skip_timer(tx, run, request)
@@ -147,6 +161,10 @@ class Core:
     @property
     def tasks_in_flight(self) -> int:
         return len(self._tasks)
+
+    @property
+    def map_bytes_in_memory(self) -> int:
+        return sum(run.attributes.size_bytes for run in self.runs.values())
 
     def is_in_flight(self, task_id: str) -> bool:
         return task_id in self._tasks
@@ -248,6 +266,7 @@ class Core:
     def _settle(self, tx: Transaction, run: Run) -> None:
         settle(tx, run)
         self._drop_cancelled(tx)
+        run.attributes.shrink(tx.settings.map_bytes_in_memory)
 
     def _drop_cancelled(self, tx: Transaction) -> None:
         for task_id in tx.cancelled_task_ids:

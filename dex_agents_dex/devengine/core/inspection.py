@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core.errors import invalid
@@ -11,10 +13,11 @@ from dex_agents_dex.devengine.core.state import Phase, Progress, Run, StepExecut
 from dex_agents_dex.devengine.core.transaction import Transaction
 
 
-def flow_state(run: Run) -> pb.GetFlowStateResponse:
+def flow_state(run: Run, attributes: Mapping[str, pb.Value]) -> pb.GetFlowStateResponse:
+    """`attributes`: all of the run's, those that are in no memory too."""
     state = pb.GetFlowStateResponse(
         flow_config=run.start.flow_start_options.flow_config_override,
-        attributes=[pb.KV(key=key, value=value) for key, value in run.attributes.items()],
+        attributes=[pb.KV(key=key, value=value) for key, value in attributes.items()],
         completed_steps=run.outputs,
         sticky_app_worker_id=run.sticky_worker,
     )

@@ -28,7 +28,7 @@ def step_snapshot(run: Run, step: StepExecution) -> pb.PollWorkerTask:
         _fill_state(
             task.wait_for,
             run,
-            options.wait_for_load_attribute_map_instances,
+            step.attribute_loads,
             options.wait_for_load_channel_names,
             options.wait_for_load_channel_map_instances,
         )
@@ -37,7 +37,7 @@ def step_snapshot(run: Run, step: StepExecution) -> pb.PollWorkerTask:
     _fill_state(
         task.execute,
         run,
-        options.execute_load_attribute_map_instances,
+        step.attribute_loads,
         options.execute_load_channel_names,
         options.execute_load_channel_map_instances,
     )
@@ -171,7 +171,7 @@ def _selected(run: Run, loads: Sequence[str]) -> Iterable[tuple[str, pb.Value]]:
     """Entries of `Map/` (all of the map) and `Map/key` selections, each once."""
     whole_maps = {load[:-1] for load in loads if load.endswith("/")}
     for name in sorted(whole_maps):
-        yield from run.attributes.maps.get(name, {}).items()
+        yield from run.attributes.map_entries(name)
     for key in dict.fromkeys(loads):
         if key.endswith("/") or key.partition("/")[0] in whole_maps:
             continue

@@ -29,6 +29,7 @@ from dex_agents_dex.devengine.core.results import cancel_steps, require_movement
 from dex_agents_dex.devengine.core.state import Offer, RpcCall, Run
 from dex_agents_dex.devengine.core.steps import engine_error
 from dex_agents_dex.devengine.core.transaction import (
+    Need,
     RpcReply,
     TimerKey,
     TimerKind,
@@ -41,20 +42,14 @@ _DEADLINE_GRACE: Final = timedelta(milliseconds=500)
 
 
 def open_rpc(tx: Transaction, run: Run, request: pb.InvokeRPCRequest) -> RpcCall:
-    """Take the locks and the snapshot; raise `Refusal` when the RPC may not run now."""
+    """Take the locks and offer the RPC; raise `Refusal` when it may not run now."""
     if not request.rpc_name:
         raise invalid("InvokeRPC needs an rpc_name")
     if request.timeout_seconds < 0:
         raise invalid("a timeout must not be negative")
-    needs_running_flow = request.is_transactional or bool(request.lock_attribute_keys)
-    if needs_running_flow and not run.is_running:
+    call = RpcCall(request, timedelta(seconds=request.timeout_seconds) or _DEFAULT_TIMEOUT)
+    if call.needs_running_flow and not run.is_running:
         raise not_running(run.flow_id)
-    timeout = timedelta(seconds=request.timeout_seconds) or _DEFAULT_TIMEOUT
-    call = RpcCall(request.rpc_name, rpc_snapshot(run, request), needs_running_flow, timeout)
-    subject = f"RPC {request.rpc_name}"
-    problem = oversize(run, call.snapshot, subject, tx.settings.frame_limit_bytes)
-    if problem is not None:
-        raise worker_failed(engine_error("TaskTooLarge", problem))
     if not run.locks.try_acquire(call, request.lock_attribute_keys):
         raise Refusal(
             "ABORTED",
@@ -67,8 +62,19 @@ def open_rpc(tx: Transaction, run: Run, request: pb.InvokeRPCRequest) -> RpcCall
 
 
 def offer_rpc(tx: Transaction, run: Run, call: RpcCall) -> None:
-    """Let Workers take the RPC, for as long as it waits for one."""
+    """Let Workers take the RPC, once it has what it loads and for as long as it waits for one."""
     call.task_id = ""
+    if call.snapshot is None:
+        missing = run.attributes.missing(call.request.load_attribute_map_instances)
+        if missing:
+            tx.needs.append(Need(run, call, missing))
+            return
+        call.snapshot = rpc_snapshot(run, call.request)
+        subject = f"RPC {call.name}"
+        problem = oversize(run, call.snapshot, subject, tx.settings.frame_limit_bytes)
+        if problem is not None:
+            fail_rpc(tx, run, call, engine_error("TaskTooLarge", problem))
+            return
     call.offer = Offer(run, call)
     tx.offers.append(call.offer)
     patience = min(call.timeout, tx.settings.rpc_dispatch_timeout)
@@ -76,6 +82,7 @@ def offer_rpc(tx: Transaction, run: Run, call: RpcCall) -> None:
 
 
 def hand_out_rpc(tx: Transaction, run: Run, call: RpcCall) -> pb.PollWorkerTask:
+    assert call.snapshot is not None
     call.task_id = tx.new_id()
     call.offer = None
     call.deadline = tx.now + call.timeout

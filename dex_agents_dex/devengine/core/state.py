@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from attrs import Factory, define, field
 from dex.dexpb import dex_pb2 as pb
 
+from dex_agents_dex.devengine.core.attributes import Attributes
 from dex_agents_dex.devengine.core.locks import LockTable
 
 TIMEOUT_STEP_TYPE: Final = "sys:timeout_handler"
@@ -34,41 +35,13 @@ class Progress(enum.IntEnum):
     OFFERED = 3  # a Worker may take it
     HANDED_OUT = 4
     UNSENDABLE = 5  # too large for a frame; fails as soon as its timer fires
+    LOADING = 6  # until the map entries that it selects are in memory
 
 
 class Message(NamedTuple):
     sequence: int
     message_id: str
     value: pb.Value
-
-
-@define
-class Attributes:
-    """Values by physical key; the entries of one map are found without visiting the others."""
-
-    singletons: dict[str, pb.Value] = Factory(dict)
-    maps: dict[str, dict[str, pb.Value]] = Factory(dict)
-
-    def get(self, key: str) -> pb.Value | None:
-        return self._home(key).get(key)
-
-    def put(self, key: str, value: pb.Value) -> None:
-        if "/" in key:
-            self.maps.setdefault(key.partition("/")[0], {})[key] = value
-        else:
-            self.singletons[key] = value
-
-    def drop(self, key: str) -> bool:
-        """Forget a key; False if it was absent."""
-        return self._home(key).pop(key, None) is not None
-
-    def items(self) -> Iterator[tuple[str, pb.Value]]:
-        yield from self.singletons.items()
-        for entries in self.maps.values():
-            yield from entries.items()
-
-    def _home(self, key: str) -> dict[str, pb.Value]:
-        return self.maps.get(key.partition("/")[0], {}) if "/" in key else self.singletons
 
 
 @define(eq=False)
@@ -135,6 +108,13 @@ class StepExecution:
         return tuple(self.options.execute_lock_attribute_keys)
 
     @property
+    def attribute_loads(self) -> Sequence[str]:
+        """The map entries that the current method selects, as `Map/` or `Map/key`."""
+        if self.phase is Phase.WAIT_FOR:
+            return self.options.wait_for_load_attribute_map_instances
+        return self.options.execute_load_attribute_map_instances
+
+    @property
     def retry_policy(self) -> pb.RetryPolicy:
         if self.phase is Phase.WAIT_FOR:
             return self.options.wait_for_retry_policy
@@ -145,13 +125,20 @@ class StepExecution:
 class RpcCall:
     """One RPC between its request and its answer; never stored."""
 
-    name: str
-    snapshot: pb.PollWorkerTask
-    needs_running_flow: bool  # transactional, or with locks
+    request: pb.InvokeRPCRequest
     timeout: timedelta
+    snapshot: pb.PollWorkerTask | None = None  # once what it loads is in memory
     task_id: str = ""
     deadline: datetime | None = None
     offer: Offer | None = None
+
+    @property
+    def name(self) -> str:
+        return self.request.rpc_name
+
+    @property
+    def needs_running_flow(self) -> bool:
+        return self.request.is_transactional or bool(self.request.lock_attribute_keys)
 
 
 @define(eq=False)

@@ -26,7 +26,7 @@ from dex_agents_dex.devengine.core.state import (
     Run,
     StepExecution,
 )
-from dex_agents_dex.devengine.core.transaction import TimerKey, TimerKind, Transaction
+from dex_agents_dex.devengine.core.transaction import Need, TimerKey, TimerKind, Transaction
 from dex_agents_dex.devengine.core.values import take_in
 
 # The Worker stops at the deadline by itself; its own report, a moment later, is the better one.
@@ -80,6 +80,11 @@ def begin_method(tx: Transaction, run: Run, step: StepExecution, phase: Phase) -
 def offer_step(tx: Transaction, run: Run, step: StepExecution) -> None:
     """Let Workers take the current attempt. Its locks are held."""
     if step.snapshot is None:
+        missing = run.attributes.missing(step.attribute_loads)
+        if missing:
+            step.progress = Progress.LOADING
+            tx.needs.append(Need(run, step, missing))
+            return
         step.snapshot = step_snapshot(run, step)
         if oversize_of_step(tx, run, step) is not None:
             # Failing here could start Steps that fail here, without end; the timer breaks it.
@@ -95,8 +100,7 @@ def offer_step(tx: Transaction, run: Run, step: StepExecution) -> None:
 
 def hand_out_step(tx: Transaction, run: Run, step: StepExecution) -> pb.PollWorkerTask:
     """The frame to send once `tx` is durable; from then on the attempt counts as started."""
-    if step.snapshot is None:
-        step.snapshot = step_snapshot(run, step)
+    assert step.snapshot is not None
     step.progress = Progress.HANDED_OUT
     step.task_id = tx.new_id()
     step.offer = None

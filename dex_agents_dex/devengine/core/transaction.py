@@ -29,6 +29,7 @@ class Settings:
     spends_lost_attempts: bool = True  # a task whose Worker vanished before any frame
     rpc_dispatch_timeout: timedelta = timedelta(seconds=10)
     unclaimed_task_timeout: timedelta | None = None  # None: a task waits for a Worker for ever
+    map_bytes_in_memory: int = 256 * 1024  # of a Flow's AttributeMaps; the store has all of them
 
 
 class TimerKind(enum.IntEnum):
@@ -42,6 +43,15 @@ class TimerKey(NamedTuple):
     run_key: int
     step_key: int = 0
     call: RpcCall | None = None
+
+
+@frozen(eq=False)
+class Need:
+    """Map entries that a method or RPC selects and memory does not have: supply them, and go on."""
+
+    run: Run
+    subject: StepExecution | RpcCall
+    selections: tuple[str, ...]
 
 
 RpcReply = pb.InvokeRPCResponse | Refusal
@@ -58,6 +68,7 @@ class Transaction:
     index_names: Collection[str] = ()  # what Workers declared as indexed
     # In order of creation; released by the caller.
     offers: list[Offer] = Factory(list)
+    needs: list[Need] = Factory(list)
     timers: dict[TimerKey, datetime | None] = Factory(dict)  # None: cancelled
     cancelled_task_ids: list[str] = Factory(list)
     replies: list[tuple[RpcCall, RpcReply]] = Factory(list)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from functools import partial
 from typing import Final, TypeVar
@@ -23,6 +24,7 @@ from dex_agents_dex.devengine.core.core import Core
 from dex_agents_dex.devengine.core.errors import Refusal, no_flow, stopping
 from dex_agents_dex.devengine.core.state import Offer, RpcCall, Run
 from dex_agents_dex.devengine.core.transaction import (
+    Need,
     RpcReply,
     Settings,
     TimerKey,
@@ -60,13 +62,19 @@ class Hub:
     timers: TimerQueue = field(init=False)
     _delivery: Delivery = field(init=False)
     _replies: dict[RpcCall, asyncio.Future[RpcReply]] = Factory(dict)
-    _loads: set[asyncio.Task[Run | None]] = Factory(set)
+    _loads: set[asyncio.Task[object]] = Factory(set)
     _expelled: set[int] = Factory(set)
 
     def __attrs_post_init__(self) -> None:
         self.dispatcher = Dispatcher(self.feed)
         self.timers = TimerQueue(self.clock, self._fire)
-        self.library = Library(self.core, self.store, self.waiters, self.resume)
+        self.library = Library(
+            self.core,
+            self.store,
+            self.waiters,
+            self.settings.map_bytes_in_memory,
+            self.resume,
+        )
         self._delivery = Delivery(self.core, self.clock, self.dispatcher)
 
     # --- commands -----------------------------------------------------------------------------
@@ -117,6 +125,8 @@ class Hub:
                 then()
 
         rows = tx.seal()
+        for need in tx.needs:
+            self._spawn(self._supply(need))
         if rows or not self.store.is_settled:
             if rows or then is not None or hand_outs or tx.replies or tx.changed:
                 self.store.submit(rows, release)
@@ -203,6 +213,7 @@ class Hub:
         """What is in memory now, by name."""
         return {
             "flows_in_memory": len(self.core.runs),
+            "map_bytes_in_memory": self.core.map_bytes_in_memory,
             "tasks_in_flight": self.core.tasks_in_flight,
             "tasks_at_workers": self._delivery.carried,
             "rpcs_open": len(self._replies),
@@ -249,7 +260,21 @@ class Hub:
             self.commit(self.attempt(lambda tx: self.core.fire_timer(tx, key)))
 
     def _load(self, run_key: int) -> None:
-        task = asyncio.get_running_loop().create_task(self.library.load(run_key))
+        self._spawn(self.library.load(run_key))
+
+    async def _supply(self, need: Need) -> None:
+        """Read map entries, behind all that was written, and let go on what waits for them."""
+        try:
+            await self.library.bring(need.run, need.selections)
+        except sqlite3.Error as error:
+            broken = BrokenRun(need.run)
+            broken.__cause__ = error
+            self._expel(broken)
+        else:
+            self.commit(self.attempt(lambda tx: self.core.go_on(tx, need)))
+
+    def _spawn(self, load: Coroutine[object, object, object]) -> None:
+        task = asyncio.get_running_loop().create_task(load)
         self._loads.add(task)
         task.add_done_callback(self._loads.discard)
 

@@ -30,7 +30,7 @@ class InspectionCalls(Calls):
     @answers_refusals
     async def GetFlowState(self, request: pb.GetFlowStateRequest) -> pb.GetFlowStateResponse:
         run = await self._hub.library.find(request.flow_id, request.run_id)
-        state = flow_state(run)
+        state = flow_state(run, await self._hub.library.all_attributes(run))
         await self._hub.store.barrier()
         return self.sendable(state, f"the state of Flow {run.flow_id!r}")
 

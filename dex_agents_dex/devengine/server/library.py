@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from attrs import Factory, define
+from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core.core import Core
 from dex_agents_dex.devengine.core.errors import no_flow
 from dex_agents_dex.devengine.core.state import Phase, Run
-from dex_agents_dex.devengine.loading import find_run_key, find_run_keys, load_run
+from dex_agents_dex.devengine.loading import (
+    find_run_key,
+    find_run_keys,
+    load_all_attributes,
+    load_attributes,
+    load_run,
+)
 from dex_agents_dex.devengine.server.waiters import Waiters
 from dex_agents_dex.devengine.store import Store
 
@@ -27,6 +34,7 @@ class Library:
     _core: Core
     _store: Store
     _waiters: Waiters
+    _map_bytes_in_memory: int  # of a run
     _on_loaded: Callable[[Run], None]
     _loading: dict[int, asyncio.Task[Run | None]] = Factory(dict)
     _used: set[int] = Factory(set)  # since the last `shelve`
@@ -60,6 +68,19 @@ class Library:
             self._loading[run_key] = loading
         return await asyncio.shield(loading)
 
+    async def bring(self, run: Run, selections: Sequence[str]) -> None:
+        """Have what a run's maps hold of the selections in memory, until its next change."""
+        with run.attributes.being_read():
+            found = await self._store.read(lambda db: load_attributes(db, run.key, selections))
+        run.attributes.shrink(self._map_bytes_in_memory)
+        run.attributes.supply(selections, found)
+
+    async def all_attributes(self, run: Run) -> dict[str, pb.Value]:
+        """Those of the maps too, which are not kept in memory for it."""
+        with run.attributes.being_read():
+            stored = await self._store.read(lambda db: load_all_attributes(db, run.key))
+        return run.attributes.over(stored)
+
     async def runs_of(self, flow_id: str) -> tuple[Run, ...]:
         """All runs of a Flow, oldest first."""
         keys = await self._store.read(lambda db: find_run_keys(db, flow_id))
@@ -79,6 +100,7 @@ class Library:
     def _is_idle(self, run: Run) -> bool:
         return (
             not run.rpcs
+            and not run.attributes.is_being_read
             and not self._waiters.has(run.key)
             and all(step.phase is Phase.WAITING for step in run.steps.values())
         )

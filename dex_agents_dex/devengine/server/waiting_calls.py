@@ -66,6 +66,9 @@ class WaitingCalls(Calls):
             self._hub.waiters, request.request_timeout_seconds, f"{match.key!r} does not match"
         )
         while run.is_running:
+            if not run.attributes.knows(match.key):
+                await self._hub.library.bring(run, (match.key,))
+                continue
             value = run.attributes.get(match.key)
             if value is not None and matches(match, value):
                 await self._hub.store.barrier()
@@ -90,7 +93,9 @@ class WaitingCalls(Calls):
 
 
 def _differs(run: Run, key: str, seen: pb.Value | None) -> bool:
-    return run.attributes.get(key) is not seen or not run.is_running
+    """Whether to look again; an entry that left memory may have changed."""
+    attributes = run.attributes
+    return not attributes.knows(key) or attributes.get(key) is not seen or not run.is_running
 
 
 def _execution_number(request: pb.WaitForStepCompletionRequest) -> int:
