@@ -26,23 +26,19 @@ from pydantic_ai.exceptions import SkipModelRequest
 from pydantic_ai.messages import (
     AgentStreamEvent,
     ModelResponse,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-    ThinkingPart,
-    ThinkingPartDelta,
     ToolCallPart,
 )
-from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.tools import AgentDepsT, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
+from pydantic_ai.usage import RunUsage
 from pydantic_graph import End
 
 from dex_agents_model import AgentEventWriter, ToolEffect
-from dex_agents_model.text import clean_text, is_json_object
+from dex_agents_model.text import is_json_object
 
 from .cleaning import clean_response
+from .live_text import TellingModel, tell
 from .providers import ModelCall
 from .queued import Queued
 
@@ -71,6 +67,8 @@ class ModelStepCapability(AbstractCapability[AgentDepsT]):
     """Given to one run: defers its tools, tells watchers what streams, and notes what happened."""
 
     events: AgentEventWriter
+    used: RunUsage = field(default_factory=RunUsage)
+    """That of the run."""
     listed: dict[str, ToolDefinition] = field(default_factory=dict)
     """Each tool by the name that the model calls, as its toolset defined it."""
     model_calls: list[ModelCall] = field(default_factory=list)
@@ -90,6 +88,14 @@ class ModelStepCapability(AbstractCapability[AgentDepsT]):
         self, toolset: AbstractToolset[AgentDepsT]
     ) -> AbstractToolset[AgentDepsT]:
         return DeferringToolset(toolset, self.listed)
+
+    @property
+    def has_wrap_run_event_stream(self) -> bool:
+        """False, though it is overridden below: this capability alone is no reason for a run to stream."""
+        return False
+
+    def get_wrapper_model(self, model: Model) -> Model:
+        return TellingModel(model, self.events, self.used)
 
     async def before_run(self, ctx: RunContext[AgentDepsT]) -> None:
         self.to_deliver.put_into(ctx)
@@ -176,29 +182,14 @@ class ModelStepCapability(AbstractCapability[AgentDepsT]):
     async def wrap_run_event_stream(
         self, ctx: RunContext[AgentDepsT], *, stream: AsyncIterable[AgentStreamEvent]
     ) -> AsyncIterable[AgentStreamEvent]:
-        """Tell watchers each piece of text. That this is overridden makes Pydantic AI stream at all."""
+        """Tell watchers what a run says that streams for another capability."""
         try:
             async for event in stream:
-                self._tell(event)
+                tell(event, self.events)
                 yield event
         finally:
             if isinstance(stream, AsyncGenerator):
                 await stream.aclose()
-
-    def _tell(self, event: AgentStreamEvent) -> None:
-        match event:
-            case (
-                PartStartEvent(part=TextPart(content=str(text)))
-                | PartDeltaEvent(delta=TextPartDelta(content_delta=str(text)))
-            ) if text:
-                self.events.write_text_delta(clean_text(text))
-            case (
-                PartStartEvent(part=ThinkingPart(content=str(text)))
-                | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text)))
-            ) if text:
-                self.events.write_reasoning_delta(clean_text(text))
-            case _:
-                pass
 
 
 def effect_hint(definition: ToolDefinition) -> ToolEffect | None:

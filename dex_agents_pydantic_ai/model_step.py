@@ -24,7 +24,6 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import KnownModelName, Model
 from pydantic_ai.output import OutputSpec
 from pydantic_ai.tools import ToolDefinition
-from pydantic_ai.usage import RunUsage
 
 from dex_agents_model import (
     AgentMessage,
@@ -81,17 +80,16 @@ class ModelStep:
         Raises:
             ModelStepFailed: the call failed, or its answer breaks a rule of the session.
         """
-        used = RunUsage()
         try:
-            return await self._call(turn, capability, used)
+            return await self._call(turn, capability)
         except Exception as error:
             if private.ends_all_asking(error):
                 metadata = describe_model_calls(capability.model_calls)
-                return TurnGivenUp(describe(error), usage_of(used), metadata)
-            raise failure_of(error, used, doing="the model call") from error
+                return TurnGivenUp(describe(error), usage_of(capability.used), metadata)
+            raise failure_of(error, capability.used, doing="the model call") from error
 
     async def _call(
-        self, turn: AgentTurnContext, capability: ModelStepCapability[Any], used: RunUsage
+        self, turn: AgentTurnContext, capability: ModelStepCapability[Any]
     ) -> TurnCompleted | ToolCallsRequested:
         user_message = _message_of_user(turn)
         state = None
@@ -114,7 +112,7 @@ class ModelStep:
             deferred_tool_results=results,
             model=self.model,
             deps=self.deps,
-            usage=used,
+            usage=capability.used,
             output_type=_output_type(self.agent),
             conversation_id=self.conversation_id,
             infer_name=False,
@@ -129,7 +127,7 @@ class ModelStep:
         _check_answers(new, calls, resumed, capability.output_call_ids)
         messages = (*before, *new)
         _check_ids(messages)
-        usage = usage_of(used)
+        usage = usage_of(capability.used)
         metadata = describe_model_calls(capability.model_calls)
         if not calls:
             return TurnCompleted(turn_to_stored(messages), usage, metadata, output_of(output))

@@ -6,11 +6,14 @@ No other file of this package may read an underscored name of Pydantic AI, and n
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_ai import ModelRetry, RunContext
 from pydantic_ai._enqueue import PendingMessageQueue
+from pydantic_ai._run_context import get_current_run_context
 from pydantic_ai.agent import AbstractAgent, Agent, WrapperAgent
 from pydantic_ai.capabilities import Hooks
 from pydantic_ai.exceptions import (
@@ -20,6 +23,9 @@ from pydantic_ai.exceptions import (
     UsageLimitExceeded,
 )
 from pydantic_ai.messages import CapabilityLoadDeltaPart, ModelMessage
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models._request_timeout import stream_under_deadline
+from pydantic_ai.settings import ModelSettings
 
 _OWN_TIMEOUT: Final = re.compile(r"Timed out after \S+ seconds\.")
 _DURABLE_PACKAGE: Final = "pydantic_ai.durable_exec"
@@ -81,6 +87,23 @@ def take_queued(ctx: RunContext[Any]) -> tuple[list[ModelMessage], list[str]]:
         part for part in queue.pop_capability_loads() if isinstance(part, CapabilityLoadDeltaPart)
     ]
     return messages, [capability_id for part in loads for capability_id in part.loaded]
+
+
+@asynccontextmanager
+async def open_stream(
+    model: Model,
+    messages: list[ModelMessage],
+    settings: ModelSettings | None,
+    parameters: ModelRequestParameters,
+) -> AsyncIterator[StreamedResponse]:
+    """The stream of one model request inside a run, with the run's context and under the deadlines of streams.
+
+    A run that does not stream leaves out the setting ``first_event_timeout``.
+    """
+    deadline = model._start_request_deadline(settings, stream=True)
+    stream = model.request_stream(messages, settings, parameters, get_current_run_context())
+    async with stream_under_deadline(deadline, stream) as opened:
+        yield opened
 
 
 def answers_deferred_calls(hooks: Hooks[Any]) -> bool:

@@ -13,12 +13,12 @@ from typing import Any, Final
 from attrs import frozen
 from pydantic_ai import (
     DeferredToolRequests,
-    DeferredToolResults,
     ModelRetry,
     RunContext,
     ToolApproved,
 )
-from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.agent import AbstractAgent, CallToolsNode
+from pydantic_ai.capabilities import NodeResult
 from pydantic_ai.messages import (
     CapabilityLoadDeltaPart,
     ModelMessage,
@@ -45,7 +45,7 @@ from .tool_content import execution_result
 from .tool_output import output_text
 
 IDEMPOTENCY_KEY_METADATA_KEY: Final = "dex_idempotency_key"
-"""Where a tool's ``RunContext.tool_call_metadata`` has the key; see `deferred_tool_idempotency_key`."""
+"""Where a tool's ``RunContext.metadata`` has the key; see `deferred_tool_idempotency_key`."""
 
 
 def deferred_tool_idempotency_key(ctx: RunContext[object]) -> str | None:
@@ -108,15 +108,13 @@ class ToolStep:
     async def _run_tool(
         self, execution: DeferredToolExecution, capability: ToolStepCapability[Any]
     ) -> DeferredToolRequests:
-        call = capability.call
+        call = ModelResponse(parts=[capability.call])
         # Only what a person has approved runs as approved: a tool that asks for approval while it
         # runs would otherwise get it from nobody.
         approved = execution.tool_call.call.requires_approval
-        results = DeferredToolResults(approvals={call.tool_call_id: ToolApproved()})
         async with self.agent.iter(
             None,
-            message_history=_history(capability),
-            deferred_tool_results=results if approved else None,
+            message_history=_history(call, capability.loaded),
             model=self.model,
             deps=self.deps,
             output_type=_output_type(self.agent),
@@ -125,7 +123,13 @@ class ToolStep:
             infer_name=False,
             capabilities=[capability],
         ) as run:
-            node = run.next_node
+            # The run begins where tools are called: what comes before that prepares a prompt.
+            node: NodeResult[Any] = CallToolsNode(
+                call,
+                tool_call_results={capability.call.tool_call_id: ToolApproved()}
+                if approved
+                else None,
+            )
             while not isinstance(node, End):
                 node = await run.next(node)
         output: object = node.data.output
@@ -134,12 +138,11 @@ class ToolStep:
         return output
 
 
-def _history(capability: ToolStepCapability[Any]) -> list[ModelMessage]:
+def _history(call: ModelResponse, loaded: Sequence[str]) -> list[ModelMessage]:
     """The call alone, behind the capabilities on demand that were loaded: their hooks guard every tool."""
-    call = ModelResponse(parts=[capability.call])
-    if not capability.loaded:
+    if not loaded:
         return [call]
-    return [ModelRequest(parts=[CapabilityLoadDeltaPart(loaded=list(capability.loaded))]), call]
+    return [ModelRequest(parts=[CapabilityLoadDeltaPart(loaded=list(loaded))]), call]
 
 
 def memo_of(loaded: Sequence[str]) -> str | None:

@@ -167,11 +167,14 @@ async def test_anthropic__a_cut_stream_fails_the_attempt_and_its_retry_starts_af
     whole = message(thinking("Hm.", SIGNATURE), text("Hel", "lo."))
     async with provider(cut(whole, after_frames=after_frames), whole) as (server, model):
         played = Session(PydanticAIRunner(order_agent(), model=model))
-        with pytest.raises(ModelStepFailed):
+        with pytest.raises(ModelStepFailed) as failed:
             await played.ask("Hi")
         done = await played.call_model()
 
     assert isinstance(done, TurnCompleted)
+    # The provider tells with its first frame what its input took.
+    assert (failed.value.usage.input_tokens, failed.value.usage.output_tokens) == (14, 1)
+    assert failed.value.usage.requests == (after_frames > 1)
     assert [sent.text for sent in played.messages] == ["Hi", "Hello."]
     assert server.requests[0] == server.requests[1]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from pydantic_ai.capabilities import (
     AbstractCapability,
     CapabilityOrdering,
     HandleDeferredToolCalls,
+    ProcessEventStream,
 )
 from pydantic_ai.exceptions import ModelHTTPError, SkipModelRequest
 from pydantic_ai.messages import (
@@ -86,6 +88,11 @@ class ToolHooks(AbstractCapability[Any]):
     ) -> Any:
         self.called.append("execute")
         return args
+
+
+async def listen(ctx: RunContext[Any], stream: AsyncIterable[object]) -> None:
+    async for _ in stream:
+        pass
 
 
 def session(agent: Agent[None, Any], model: FunctionModel, **options: Any) -> Session:
@@ -351,6 +358,43 @@ async def test_run_model_step__tells_text_and_reasoning_as_they_stream() -> None
         ("text_delta", "he"),
         ("text_delta", "llo"),
     ]
+
+
+@pytest.mark.parametrize(
+    "listeners",
+    [[], [ProcessEventStream(listen)]],
+    ids=["alone", "beside a listener of the agent"],
+)
+async def test_run_model_step__tells_each_piece_once_and_before_the_next_comes(
+    listeners: list[AbstractCapability[Any]],
+) -> None:
+    events = RecordingEvents()
+    told: list[list[tuple[str, str]]] = []
+
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        for piece in ("a", "b", "c"):
+            yield piece
+            told.append(list(events.told))
+
+    agent = Agent(FunctionModel(stream_function=stream), capabilities=listeners)
+    await Session(PydanticAIRunner(agent), events=events).ask("hi")
+
+    pieces = [("text_delta", piece) for piece in ("a", "b", "c")]
+    assert told == [pieces[:1], pieces[:2], pieces]
+    assert events.told == pieces
+
+
+async def test_run_model_step__keeps_the_deadline_for_the_first_event_of_a_stream() -> None:
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        await asyncio.Event().wait()
+        yield "never"
+
+    agent = Agent(
+        FunctionModel(stream_function=stream), model_settings={"first_event_timeout": 0.01}
+    )
+
+    with pytest.raises(ModelStepFailed, match="without producing any output"):
+        await Session(PydanticAIRunner(agent)).ask("hi")
 
 
 async def test_run_model_step__tells_what_a_failed_call_had_used() -> None:

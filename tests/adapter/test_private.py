@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +31,9 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models import Model
-from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models import Model, StreamedResponse
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.tools import DeferredToolResults, ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 from pydantic_ai.usage import RunUsage
@@ -303,6 +305,32 @@ def test_take_queued__finds_nothing_outside_a_run() -> None:
     )
 
     assert private.take_queued(ctx) == ([], [])
+
+
+async def test_open_stream__gives_the_model_the_context_of_the_run() -> None:
+    given: list[object] = []
+
+    class Noting(FunctionModel):
+        @asynccontextmanager
+        async def request_stream(self, *request: Any) -> AsyncIterator[StreamedResponse]:
+            given.append(request[3].conversation_id)
+            async with super().request_stream(*request) as stream:
+                yield stream
+
+    class Opening(WrapperModel):
+        async def request(self, *request: Any) -> ModelResponse:
+            async with private.open_stream(self.wrapped, *request) as stream:
+                async for _ in stream:
+                    pass
+                return stream.get()
+
+    async def say(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        yield "done"
+
+    model = Opening(Noting(stream_function=say))
+    run = await Agent(model).run("hi", conversation_id="s-1")
+
+    assert (run.output, given) == ("done", ["s-1"])
 
 
 def test_run_timed_out__is_a_cancelled_run() -> None:
