@@ -44,6 +44,10 @@ class RequestedToolCall:
     ``deferral_order`` counts the calls of the turn from 0, in model order; ``model_call`` says which
     model call of the turn, from 1, asked for this one. ``framework_memo`` is what the runner wants
     to know again when the call runs: opaque, for it alone to read.
+
+    ``fenced`` says whether each delivery must claim the call before it runs it. It is said once, when
+    the call is asked for, for all Workers: those of two deployments may have other options. None:
+    an earlier release asked for it and did not say.
     """
 
     turn_id: TurnId
@@ -56,6 +60,7 @@ class RequestedToolCall:
     model_call: int = 1
     arguments_edited: bool = False
     framework_memo: str | None = None
+    fenced: bool | None = None
 
 
 @frozen

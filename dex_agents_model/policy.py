@@ -134,7 +134,10 @@ class AgentSessionOptions:
     max_response_argument_bytes: int = field(default=2 * _MIB, validator=validators.ge(1))
     """A model response whose tool calls have more arguments fails the turn, with a clear error."""
     fence_single_attempt_tools: bool = True
-    """Whether a single-attempt call must be claimed before it runs, so that it never starts twice."""
+    """Whether a single-attempt call must be claimed before it runs, so that it never starts twice.
+
+    It is stored with the call when the model asks for it, and counts so for all Workers.
+    """
     compaction: CompactionPolicy | None = None
     """None lets the model's input grow with the session."""
     event_stream_capacity_bytes: int = field(default=10 * _MIB, validator=validators.ge(1))

@@ -185,7 +185,7 @@ def _cancelled(record: AgentToolCall, view: UnfinishedTurnView) -> AgentToolCall
         case Runnable(call):
             effect = EFFECT_RULES[call.effect]
             if effect.may_have_happened and may_have_started(
-                record, view, claimed=record.tool_call_id in view.claimed
+                record, claimed=record.tool_call_id in view.claimed
             ):
                 return OutcomeUnknown(call, "the turn was cancelled while the call may have run")
             return Cancelled(call)

@@ -26,7 +26,7 @@ from ..text import clean_text, is_json_object, is_storable, shorten, size_bytes
 from ..views import TurnView
 from .approval import MAX_PENDING_APPROVALS, interrupts_for
 from .limits import end_after_a_call, running_model
-from .tools import first_step
+from .tools import first_step, is_fenced
 
 MAX_TURN_TOOL_CALLS: Final = 1000
 MAX_TURN_TOOL_CALL_ID_BYTES: Final = 48 * 1024
@@ -104,7 +104,8 @@ def _opened(on: ToolCallsRequested, state: RunningModel, view: TurnView) -> tupl
     if not on.tool_calls:
         raise ContractBroken("the runner asked for tools without naming a call")
     records = tuple(
-        _open(call, state, order) for order, call in enumerate(on.tool_calls, len(view.tool_calls))
+        _open(call, state, view, order)
+        for order, call in enumerate(on.tool_calls, len(view.tool_calls))
     )
     ids = [record.tool_call_id for record in (*view.tool_calls, *records)]
     if len(set(ids)) < len(ids):
@@ -113,7 +114,7 @@ def _opened(on: ToolCallsRequested, state: RunningModel, view: TurnView) -> tupl
     return records
 
 
-def _open(call: DeferredToolCall, state: RunningModel, order: int) -> OpenCall:
+def _open(call: DeferredToolCall, state: RunningModel, view: TurnView, order: int) -> OpenCall:
     try:
         tool_call_id = ToolCallId(clean_text(call.tool_call_id))
     except ValueError as error:
@@ -136,6 +137,7 @@ def _open(call: DeferredToolCall, state: RunningModel, order: int) -> OpenCall:
         deferral_order=order,
         model_call=state.model_calls + 1,
         framework_memo=call.framework_memo,
+        fenced=is_fenced(call.policy.effect, view),
     )
     return AwaitingApproval(requested) if requested.requires_approval else Runnable(requested)
 

@@ -13,6 +13,7 @@ from ..calls import (
     OutcomeUnknown,
     Runnable,
     Succeeded,
+    ToolEffect,
 )
 from ..decision import Commit, EndBranch, PutToolCall, StepDecision, ToolCallFinished, Write
 from ..effects import AttemptsExhausted, Entered, ExecuteTool, ToolRaised, ToolReturned
@@ -53,7 +54,8 @@ def run_tool(
     """Run what may run. A record that is already final needs neither a run nor a result."""
     match _record(step.call, view):
         case Runnable() as record:
-            return ExecuteTool(record, fenced=_is_fenced(record, view))
+            said = record.call.fenced
+            return ExecuteTool(record, is_fenced(record.effect, view) if said is None else said)
         case AwaitingApproval():
             raise StateCorrupt(f"{step.call} of {step.turn} would run before its approval")
         case _:
@@ -116,7 +118,7 @@ def give_up(
     record = _runnable(step.call, view)
     error = error_text(on.detail or on.error_type or "the Step was given up without an error")
     claimed = view.claimant is not None
-    if not may_have_started(record, view, claimed=claimed):
+    if not may_have_started(record, claimed=claimed):
         return finish(Failed(record.call, f"the call never started: {error}"))
     return finish(_unfinished(record, error))
 
@@ -128,14 +130,14 @@ def _unfinished(record: Runnable, error: str) -> OutcomeUnknown | Failed:
     return Failed(record.call, error)
 
 
-def may_have_started(record: Runnable, view: SessionView, *, claimed: bool) -> bool:
-    """Whether a call that may run may have begun to: a fenced one only after it was claimed."""
-    return claimed or not _is_fenced(record, view)
+def may_have_started(record: Runnable, *, claimed: bool) -> bool:
+    """Whether a call that may run may have begun to: one that is known to be fenced only after it was claimed."""
+    return claimed or record.call.fenced is not True
 
 
-def _is_fenced(record: Runnable, view: SessionView) -> bool:
-    single = EFFECT_RULES[record.effect].is_single_attempt
-    return single and view.options.fence_single_attempt_tools
+def is_fenced(effect: ToolEffect, view: SessionView) -> bool:
+    """Whether the options of this Worker fence a call of such a tool."""
+    return EFFECT_RULES[effect].is_single_attempt and view.options.fence_single_attempt_tools
 
 
 def finish(

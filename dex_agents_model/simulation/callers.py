@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import product
 from typing import Final
 
-from attrs import fields, frozen
+from attrs import field, fields, frozen
 
 from .. import table
 from ..ids import InterruptId
@@ -23,7 +24,7 @@ from .evaluation import Evaluator, Failed
 from .faults import Fault
 from .scenario import Scenario, is_open, requests_for
 from .stored import interrupts_in, snapshot_for, state_in
-from .world import Call, Execution, World, held_locks
+from .world import Call, Execution, World, held_locks, of_deployment
 
 _MS: Final = timedelta(milliseconds=1)
 _NO_SKEW: Final = timedelta(0)
@@ -35,6 +36,11 @@ class Callers:
 
     scenario: Scenario
     _evaluator: Evaluator
+    _workers: tuple[tuple[timedelta, int], ...] = field(init=False)
+
+    @_workers.default
+    def _of_each_clock_and_deployment(self) -> tuple[tuple[timedelta, int], ...]:
+        return tuple(product(self.scenario.clock_skews, range(len(self.scenario.deployments))))
 
     def acts(self, world: World, held: frozenset[Lock]) -> Iterator[Edge]:
         """What people can do next."""
@@ -47,8 +53,14 @@ class Callers:
             for request in requests_for(act, number):
                 if not held.isdisjoint(table.RPC_OF[type(request)].locks):
                     continue
-                for skew in self.scenario.clock_skews:
-                    yield self.sent(world._replace(acts_left=left), request, act=number, skew=skew)
+                for skew, deployment in self._workers:
+                    yield self.sent(
+                        world._replace(acts_left=left),
+                        request,
+                        act=number,
+                        skew=skew,
+                        deployment=deployment,
+                    )
 
     def answers(
         self, world: World, *, approved: bool, late: bool = False, skew: timedelta = _NO_SKEW
@@ -87,8 +99,9 @@ class Callers:
         act: int | None = None,
         claimant: str | None = None,
         skew: timedelta = _NO_SKEW,
+        deployment: int = 0,
     ) -> Edge:
-        """``request`` reaches a Worker whose clock is off by ``skew``. Its locks must be free."""
+        """``request`` reaches a Worker of ``deployment`` whose clock is off by ``skew``. Its locks must be free."""
         reads = table.RPC_OF[type(request)].reads
         call = Call(
             act,
@@ -97,13 +110,14 @@ class Callers:
             began_ms=world.now_ms,
             at_ms=world.now_ms + skew // _MS,
             claimant=claimant,
+            deployment=deployment,
         )
         after = world._replace(calls=(*world.calls, call))
         return Edge(Action(_name(call), Does.SEND, is_fate=True), after)
 
     def ends(self, world: World, call: Call, answer_may_be_lost: bool) -> Iterator[Edge]:
         """How ``call`` can end. A deletion whose message is gone undoes it all, and the client repeats it."""
-        reply = self._evaluator.reply(call.request, call.snapshot, call.at_ms)
+        reply = self._evaluator.reply(call.request, call.snapshot, call.at_ms, call.deployment)
         without = world._replace(calls=tuple(each for each in world.calls if each is not call))
         repeatable = without._replace(acts_left=_with_act(world, call))
         if isinstance(reply, Failed):
@@ -131,4 +145,4 @@ def _name(call: Call) -> str:
     shown = ", ".join(str(value) for value in values if value not in (None, ""))
     skew = call.at_ms - call.began_ms
     clock = f" by a Worker whose clock is off by {skew} ms" if skew else ""
-    return f"{type(call.request).__name__}({shown}){clock}"
+    return f"{type(call.request).__name__}({shown}){clock}{of_deployment(call.deployment)}"

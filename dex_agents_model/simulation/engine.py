@@ -28,9 +28,10 @@ from .ledger import after_start
 from .scenario import Scenario
 from .stored import snapshot_for
 from .waiting import after_time, next_instant
-from .world import Call, Execution, Ledger, Phase, World, held_locks
+from .world import Call, Execution, Ledger, Phase, World, held_locks, of_deployment
 
 _MS: Final = timedelta(milliseconds=1)
+_AGAIN: Final = {Phase.PLANNING_AGAIN: Phase.PLANNING, Phase.RUNNING_AGAIN: Phase.RUNNING}
 
 
 @frozen
@@ -108,12 +109,13 @@ class Engine:
     ) -> Iterator[Edge]:
         spec = table.SPEC_OF[type(execution.step)]
         if held.isdisjoint(spec.wait_locks):
-            action = Action(f"{execution.name}.wait_for", Does.HAND_OUT)
-            planning = self._begun(world, execution, Phase.PLANNING)
-            yield Edge(action, placed(world, at, planning), telling=planning)
+            for planning in self._anywhere(self._begun(world, execution, Phase.PLANNING)):
+                where = of_deployment(planning.deployment)
+                action = Action(f"{execution.name}.wait_for{where}", Does.HAND_OUT)
+                yield Edge(action, placed(world, at, planning), telling=planning)
 
     def _end_wait(self, world: World, at: int, execution: Execution) -> Iterator[Edge]:
-        planned = self._evaluator.plan(execution.step, execution.snapshot or (), execution.began_ms)
+        planned = self._planned(execution)
         if isinstance(planned, Failed):
             yield failing(world, at, execution, planned, is_timed=self.scenario.is_timed)
             return
@@ -139,21 +141,22 @@ class Engine:
         self, world: World, at: int, execution: Execution, held: frozenset[Lock]
     ) -> Iterator[Edge]:
         if held.isdisjoint(table.SPEC_OF[type(execution.step)].execute_locks):
-            action = Action(f"{execution.name}.execute", Does.HAND_OUT)
-            running = self._begun(world, execution, Phase.RUNNING)
-            yield from self._handed_out(world, at, running, action)
+            for running in self._anywhere(self._begun(world, execution, Phase.RUNNING)):
+                where = of_deployment(running.deployment)
+                action = Action(f"{execution.name}.execute{where}", Does.HAND_OUT)
+                yield from self._handed_out(world, at, running, action)
 
     def _hand_out_again(self, world: World, at: int, execution: Execution) -> Iterator[Edge]:
         if execution.due_ms is not None and execution.due_ms > world.now_ms:
             return
         who = f"{execution.name}.{execution.phase.method}, attempt {execution.attempt}"
-        action = Action(who, Does.HAND_OUT)
-        if execution.phase is Phase.PLANNING_AGAIN:
-            planning = evolve(execution, phase=Phase.PLANNING, due_ms=None)
-            yield Edge(action, placed(world, at, planning), telling=planning)
-        else:
-            running = evolve(execution, phase=Phase.RUNNING, due_ms=None)
-            yield from self._handed_out(world, at, running, action)
+        again = evolve(execution, phase=_AGAIN[execution.phase], due_ms=None)
+        for handed in self._anywhere(again):
+            action = Action(f"{who}{of_deployment(handed.deployment)}", Does.HAND_OUT)
+            if handed.phase is Phase.PLANNING:
+                yield Edge(action, placed(world, at, handed), telling=handed)
+            else:
+                yield from self._handed_out(world, at, handed, action)
 
     def _handed_out(
         self, world: World, at: int, running: Execution, action: Action
@@ -172,7 +175,7 @@ class Engine:
         yield from self.callers.claims(world, execution, held)
         yield from self._strikes(world, at, execution, Fault.CRASH_BEFORE_EFFECT)
         if self._may_strike(world, Fault.REDELIVERY):
-            yield _redelivered(with_stale(world, execution), at, execution)
+            yield from self._redelivered(with_stale(world, execution), at, execution)
 
     def _end(self, world: World, at: int, execution: Execution) -> Iterator[Edge]:
         attempt = self._attempt(execution)
@@ -185,12 +188,20 @@ class Engine:
             yield Edge(action, after, (Change(world, after, cause),))
         yield from self._strikes(world, at, execution, Fault.CRASH_BEFORE_COMMIT)
         if attempt.started and self._may_strike(world, Fault.REDELIVERY):
-            if execution.granted is not None:
-                yield _redelivered(world, at, execution)
-                return
-            struck = world._replace(faults_left=world.faults_left - 1)
-            action = Action(f"{execution.name}.execute", Fault.REDELIVERY, is_fate=True)
-            yield _started(struck, at, execution, attempt, action)
+            yield from self._redelivered(world, at, execution)
+
+    def _redelivered(self, world: World, at: int, execution: Execution) -> Iterator[Edge]:
+        """The same attempt is handed to another Worker, which must claim a fenced call in its own name."""
+        struck = world._replace(faults_left=world.faults_left - 1)
+        for again in self._anywhere(evolve(execution, granted=None, deployment=0)):
+            where = of_deployment(again.deployment)
+            action = Action(f"{execution.name}.execute{where}", Fault.REDELIVERY, is_fate=True)
+            attempt = self._attempt(again)
+            if attempt.end is None:
+                asking = evolve(again, phase=Phase.ASKING, delivery=execution.delivery + 1)
+                yield Edge(action, placed(struck, at, asking))
+            else:
+                yield _started(struck, at, again, attempt, action)
 
     def _claim_answered(self, edge: Edge, call: Call) -> Edge:
         """Once a claim is answered, whoever asked goes on: runs the tool, or fails its attempt."""
@@ -218,7 +229,7 @@ class Engine:
     def told_by(self, telling: Execution) -> tuple[TurnEvent, ...]:
         """What the attempt that an edge names tells watchers, in order."""
         if telling.phase is Phase.PLANNING:
-            planned = self._evaluator.plan(telling.step, telling.snapshot or (), telling.began_ms)
+            planned = self._planned(telling)
             return () if isinstance(planned, Failed) else planned.events
         attempt = self._attempt(telling)
         turn = getattr(telling.step, "turn", None)
@@ -226,6 +237,17 @@ class Engine:
         return (*said, *attempt.end.events) if isinstance(attempt.end, Decided) else said
 
     # --- both ----------------------------------------------------------------------------------
+
+    def _anywhere(self, execution: Execution) -> Iterator[Execution]:
+        """``execution``, handed to a Worker of each deployment."""
+        yield execution
+        for deployment in range(1, len(self.scenario.deployments)):
+            yield evolve(execution, deployment=deployment)
+
+    def _planned(self, execution: Execution) -> Decided | Failed:
+        return self._evaluator.plan(
+            execution.step, execution.snapshot or (), execution.began_ms, execution.deployment
+        )
 
     def _attempt(self, execution: Execution) -> Attempt:
         return self._evaluator.attempt(
@@ -235,6 +257,7 @@ class Engine:
             execution.began_ms,
             execution.attempt,
             execution.granted,
+            execution.deployment,
         )
 
     def _begun(self, world: World, execution: Execution, phase: Phase) -> Execution:
@@ -268,11 +291,3 @@ def _ran(world: World, running: Execution, attempt: Attempt, action: Action) -> 
     after = world._replace(ledger=ledger)
     cause = Ran(running.step, attempt, again=action.does is Fault.REDELIVERY)
     return Edge(action, after, (Change(world, after, cause),), telling=running)
-
-
-def _redelivered(world: World, at: int, execution: Execution) -> Edge:
-    """The same attempt is handed to another Worker, which must claim the call in its own name."""
-    struck = world._replace(faults_left=world.faults_left - 1)
-    again = evolve(execution, phase=Phase.ASKING, granted=None, delivery=execution.delivery + 1)
-    action = Action(f"{execution.name}.execute", Fault.REDELIVERY, is_fate=True)
-    return Edge(action, placed(struck, at, again))

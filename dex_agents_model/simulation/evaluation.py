@@ -89,12 +89,14 @@ class Evaluator:
     _attempts: dict[Any, Attempt] = field(factory=dict, init=False, repr=False)
     _replies: dict[Any, Decided | Failed] = field(factory=dict, init=False, repr=False)
 
-    def plan(self, step: Step, snapshot: Records, began_ms: int) -> Decided | Failed:
-        """What ``step`` does before it waits."""
+    def plan(
+        self, step: Step, snapshot: Records, began_ms: int, deployment: int = 0
+    ) -> Decided | Failed:
+        """What ``step`` does before it waits, at a Worker of this ``deployment``."""
         now_ms = _whole_seconds(began_ms)
-        key = (step, snapshot, now_ms)
+        key = (step, snapshot, now_ms, deployment)
         if key not in self._waits:
-            self._waits[key] = self._plan(step, snapshot, now_ms)
+            self._waits[key] = self._plan(step, snapshot, now_ms, deployment)
         return self._waits[key]
 
     def attempt(
@@ -105,12 +107,13 @@ class Evaluator:
         began_ms: int,
         number: int,
         granted: bool | None = None,
+        deployment: int = 0,
     ) -> Attempt:
         """One attempt to execute ``step``; it begins with ``on``. ``granted``: what its claim came to."""
         now_ms = _whole_seconds(began_ms)
-        key = (step, snapshot, on, now_ms, number, granted)
+        key = (step, snapshot, on, now_ms, number, granted, deployment)
         if key not in self._attempts:
-            view = self._read(table.SPEC_OF[type(step)].reads, snapshot)
+            view = self._read(table.SPEC_OF[type(step)].reads, snapshot, deployment)
             port = SimulatedPort(self.scenario, view, on, moment(now_ms), number, granted)
             end = self._end_of(step, snapshot, port)
             is_over = table.SPEC_OF[type(step)].is_over(step, view)
@@ -118,17 +121,21 @@ class Evaluator:
             self._attempts[key] = Attempt(end, tuple(port.ran), port.last, tuple(port.told), by)
         return self._attempts[key]
 
-    def reply(self, request: Request, snapshot: Records, at_ms: int) -> Decided | Failed:
+    def reply(
+        self, request: Request, snapshot: Records, at_ms: int, deployment: int = 0
+    ) -> Decided | Failed:
         """What the session answers to ``request`` by a Worker whose clock says ``at_ms``."""
-        key = (request, snapshot, at_ms)
+        key = (request, snapshot, at_ms, deployment)
         if key not in self._replies:
-            self._replies[key] = self._reply(request, snapshot, at_ms)
+            self._replies[key] = self._reply(request, snapshot, at_ms, deployment)
         return self._replies[key]
 
-    def _plan(self, step: Step, snapshot: Records, now_ms: int) -> Decided | Failed:
+    def _plan(
+        self, step: Step, snapshot: Records, now_ms: int, deployment: int
+    ) -> Decided | Failed:
         port = SimulatedPort(
             self.scenario,
-            self._read(table.SPEC_OF[type(step)].wait_reads, snapshot),
+            self._read(table.SPEC_OF[type(step)].wait_reads, snapshot, deployment),
             Entered(),
             moment(now_ms),
             1,
@@ -165,9 +172,11 @@ class Evaluator:
         except Exception as error:  # noqa: BLE001 - a runner may raise anything: the attempt fails
             return _failed(error)
 
-    def _reply(self, request: Request, snapshot: Records, at_ms: int) -> Decided | Failed:
+    def _reply(
+        self, request: Request, snapshot: Records, at_ms: int, deployment: int
+    ) -> Decided | Failed:
         entry = table.RPC_OF[type(request)]
-        view = self._read(entry.reads, snapshot)
+        view = self._read(entry.reads, snapshot, deployment)
         try:
             decision = table.answer(request, view, moment(at_ms))
             decided = self._decided(
@@ -180,14 +189,14 @@ class Evaluator:
         except Exception as error:  # noqa: BLE001 - whatever a rule raises is a finding
             return _failed(error)
 
-    def _read(self, view: type[V], snapshot: Records) -> V:
+    def _read(self, view: type[V], snapshot: Records, deployment: int) -> V:
         runner = self.scenario.runner
         overhead = runner.estimate_overhead_tokens() if isinstance(runner, SummarizesHistory) else 0
         return read_view(
             view,
             snapshot,
             session_id=self.scenario.session_id,
-            options=self.scenario.options,
+            options=self.scenario.deployments[deployment],
             overhead_tokens=overhead,
         )
 

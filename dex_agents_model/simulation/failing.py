@@ -71,6 +71,7 @@ def _after_failure(
         attempt=min(execution.attempt + 1, limits.attempts or counted),
         due_ms=due_ms if is_timed else None,
         granted=None,
+        deployment=0,
     )
     return placed(world, at, backing_off)
 

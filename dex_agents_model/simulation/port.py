@@ -63,7 +63,7 @@ class SimulatedPort:
         where = Invocation(
             session=self._scenario.session_id,
             attempt=self._attempt,
-            options=self._scenario.options,
+            options=self._view.options,
             events=self,
             tell=self.told.append,
             heartbeat=_beat,

@@ -92,6 +92,8 @@ class Scenario:
     """One session and its surroundings. Each act is done at most once, in any order.
 
     ``clock_skews`` are those of the Workers: an RPC sees the engine's time plus any one of them.
+    ``other_options`` are those of Workers of other deployments that run beside: whatever is handed
+    to a Worker may be handed to any.
     ``is_timed``: backoffs take their time. Where nothing depends on it, a retry that may come at
     any moment shows a search the same, in far fewer worlds.
     """
@@ -100,11 +102,17 @@ class Scenario:
     about: str
     runner: AgentFrameworkRunner
     options: AgentSessionOptions = AgentSessionOptions()
+    other_options: tuple[AgentSessionOptions, ...] = ()
     first_message: str | None = None
     acts: tuple[Act, ...] = ()
     clock_skews: tuple[timedelta, ...] = (timedelta(0),)
     is_timed: bool = True
     session_id: SessionId = SessionId("simulated")
+
+    @property
+    def deployments(self) -> tuple[AgentSessionOptions, ...]:
+        """The options of each deployment; a Worker is of one of them."""
+        return (self.options, *self.other_options)
 
 
 def requests_for(act: Act, number: int) -> tuple[Request, ...]:

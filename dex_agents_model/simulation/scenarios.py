@@ -7,6 +7,8 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Final
 
+from attrs import evolve
+
 from ..calls import ToolEffect
 from ..policy import AgentSessionOptions, CompactionPolicy, ToolPolicy
 from .scenario import Answers, Cancels, Says, Scenario, Steers, Withdraws
@@ -208,6 +210,16 @@ STALE_CLAIM: Final = Scenario(
     ),
     acts=(Cancels(), Says("again")),
 )
+ROLLING_DEPLOY: Final = Scenario(
+    name="rolling-deploy",
+    is_timed=False,
+    about="a single-attempt call is cut off or cancelled while Workers that fence it replace others that do not",
+    first_message="tell Ada",
+    options=evolve(_OPTIONS, fence_single_attempt_tools=False),
+    other_options=(_OPTIONS,),
+    runner=ScriptedRunner({"tell Ada": (Asks(_NOTIFY), Concludes("Told."))}),
+    acts=(Cancels(),),
+)
 
 SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
     {
@@ -228,6 +240,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
             CANCEL_KEEPING,
             COMPACTION,
             STALE_CLAIM,
+            ROLLING_DEPLOY,
         )
     }
 )

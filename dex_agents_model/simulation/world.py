@@ -52,7 +52,8 @@ class Execution:
     """One Step execution. ``began_ms`` is when the first attempt of its method was handed out.
 
     ``due_ms`` is when its Timer fires or its backoff ends. ``on`` is why it executes. ``granted`` is
-    what its claim came to; ``delivery`` tells apart those who were handed the same attempt.
+    what its claim came to; ``delivery`` tells apart those who were handed the same attempt;
+    ``deployment`` is the number of its Worker's.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Execution:
     due_ms: int | None = None
     granted: bool | None = None
     delivery: int = 1
+    deployment: int = 0
 
     @property
     def claimant(self) -> str:
@@ -77,7 +79,7 @@ class Call:
     """An RPC between its snapshot and its commit. ``at_ms`` is what its Worker's clock said.
 
     ``act`` is the number of the scenario's act that it belongs to, if it belongs to one;
-    ``claimant`` is the delivery that waits for its reply, if one does.
+    ``claimant`` is the delivery that waits for its reply, if one does; ``deployment`` as above.
     """
 
     act: int | None
@@ -86,6 +88,7 @@ class Call:
     began_ms: int
     at_ms: int
     claimant: str | None = None
+    deployment: int = 0
 
 
 class Started(NamedTuple):
@@ -146,6 +149,11 @@ def name_of(step: Step) -> str:
     values = [(each, getattr(step, each.name)) for each in fields(type(step))]
     shown = (str(getattr(value, "text", value)) for each, value in values if value != each.default)
     return f"{type(step).__name__}({', '.join(shown)})"
+
+
+def of_deployment(number: int) -> str:
+    """What a trace says of a Worker that is of another deployment than the first."""
+    return f" at a Worker of deployment {number + 1}" if number else ""
 
 
 def held_locks(world: World) -> frozenset[Lock]:

@@ -94,7 +94,7 @@ def call(
     requires_approval: bool = False,
     model_call: int = 1,
 ) -> RequestedToolCall:
-    """The call ``name`` of the running turn."""
+    """The call ``name`` of the running turn, fenced as it is by default."""
     return RequestedToolCall(
         turn_id=TURN,
         tool_call_id=ToolCallId(name),
@@ -104,6 +104,7 @@ def call(
         requires_approval=requires_approval,
         deferral_order=order,
         model_call=model_call,
+        fenced=effect in (ToolEffect.NON_IDEMPOTENT_WRITE, ToolEffect.UNCLASSIFIED),
     )
 
 

@@ -119,6 +119,8 @@ FOUND: Final = Succeeded(call("a"), "found")
 READING: Final = Runnable(call("b", order=1))
 WRITING: Final = Runnable(call("c", ToolEffect.IDEMPOTENT_WRITE, order=2))
 ONCE: Final = Runnable(call("d", ToolEffect.NON_IDEMPOTENT_WRITE, order=3))
+OPEN: Final = Runnable(evolve(ONCE.call, fenced=False))
+UNSAID: Final = Runnable(evolve(ONCE.call, fenced=None))
 ASKED: Final = AwaitingApproval(call("e", ToolEffect.UNCLASSIFIED, order=4))
 
 WHY: Final = "the turn was cancelled while the call may have run"
@@ -186,7 +188,9 @@ CALLS = tuple(
         ("cancels_a_write_that_nobody_claimed", ONCE, {}, Cancelled(ONCE.call)),
         ("does_not_know_of_a_claimed_write", ONCE, {"claimed": frozenset({ToolCallId("d")})},
          OutcomeUnknown(ONCE.call, WHY)),
-        ("does_not_know_of_a_write_without_a_fence", ONCE, {"options": UNFENCED}, OutcomeUnknown(ONCE.call, WHY)),
+        ("does_not_know_of_a_write_without_a_fence", OPEN, {}, OutcomeUnknown(OPEN.call, WHY)),
+        ("does_not_know_of_a_write_of_an_earlier_release", UNSAID, {}, OutcomeUnknown(UNSAID.call, WHY)),
+        ("cancels_a_fenced_write_whatever_this_worker_fences", ONCE, {"options": UNFENCED}, Cancelled(ONCE.call)),
         ("cancels_what_waits_for_a_person", ASKED, {"options": UNFENCED}, Cancelled(ASKED.call)),
     )
 )  # fmt: skip

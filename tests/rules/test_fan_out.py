@@ -102,6 +102,7 @@ ASKED = call("d", ToolEffect.READ, order=3, arguments='{"n": 1}', requires_appro
 QUESTION = AgentInterrupt(
     InterruptId("turn-2.d"), TURN, ToolCallId("d"), "tool_d", '{"n": 1}', digest('{"n": 1}')
 )
+UNFENCED = AgentSessionOptions(fence_single_attempt_tools=False)
 FAN_OUTS = (
     Reacts(
         "fan_out_tool_calls__gives_each_call_the_step_of_its_effect_in_model_order",
@@ -134,6 +135,30 @@ FAN_OUTS = (
                 )
             ),
         ),
+    ),
+    *(
+        Reacts(
+            f"fan_out_tool_calls__{claim}",
+            RUN,
+            view(TurnView, options=options),
+            requests(evolve(SINGLE, deferral_order=0)),
+            StepDecision(
+                commit=Commit(
+                    writes=(
+                        SetState(using("c")),
+                        SetUsage(SUM),
+                        SetRunState("state"),
+                        PutToolCall(Runnable(evolve(SINGLE, deferral_order=0, fenced=fenced))),
+                    ),
+                    events=told(UsageRecorded(USED, SUM), announced(SINGLE)),
+                ),
+                next=GoTo((CallSingleAttemptTool(TURN, ToolCallId("c")), ResumeTurn(TURN, 1))),
+            ),
+        )
+        for claim, options, fenced in (
+            ("says_that_a_call_is_fenced", AgentSessionOptions(), True),
+            ("says_that_nothing_fences_a_call", UNFENCED, False),
+        )
     ),
     Reacts(
         "fan_out_tool_calls__counts_on_over_the_model_calls_of_a_turn",

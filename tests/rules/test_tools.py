@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+from attrs import evolve
 
 from dex_agents_model.calls import (
     AgentToolCall,
@@ -86,6 +87,9 @@ def finished(record: FinalCall) -> StepDecision:
 UNFENCED: Final = AgentSessionOptions(fence_single_attempt_tools=False)
 IDEMPOTENT: Final = call("a", ToolEffect.IDEMPOTENT_WRITE)
 UNCLASSIFIED: Final = call("a", ToolEffect.UNCLASSIFIED)
+OPEN: Final = evolve(SINGLE, fenced=False)
+OPEN_UNCLASSIFIED: Final = evolve(UNCLASSIFIED, fenced=False)
+UNSAID: Final = evolve(SINGLE, fenced=None)
 
 RUNS = tuple(
     Reacts(
@@ -100,7 +104,41 @@ RUNS = tuple(
         ("runs_an_idempotent_write", CALL_TOOL, IDEMPOTENT, AgentSessionOptions(), False),
         ("fences_a_write", CALL_SINGLE, SINGLE, AgentSessionOptions(), True),
         ("fences_an_unclassified_call", CALL_SINGLE, UNCLASSIFIED, AgentSessionOptions(), True),
-        ("fences_nothing_when_told_not_to", CALL_SINGLE, SINGLE, UNFENCED, False),
+        (
+            "fences_what_it_is_said_of_whatever_this_worker_does",
+            CALL_SINGLE,
+            SINGLE,
+            UNFENCED,
+            True,
+        ),
+        (
+            "fences_nothing_else_whatever_this_worker_does",
+            CALL_SINGLE,
+            OPEN,
+            AgentSessionOptions(),
+            False,
+        ),
+        (
+            "fences_a_call_of_an_earlier_release_as_this_worker_does",
+            CALL_SINGLE,
+            UNSAID,
+            AgentSessionOptions(),
+            True,
+        ),
+        (
+            "fences_no_call_of_an_earlier_release_if_this_worker_does_not",
+            CALL_SINGLE,
+            UNSAID,
+            UNFENCED,
+            False,
+        ),
+        (
+            "fences_no_read_of_an_earlier_release",
+            CALL_TOOL,
+            evolve(READ, fenced=None),
+            AgentSessionOptions(),
+            False,
+        ),
     )
 )
 LEFT_ALONE = tuple(
@@ -235,9 +273,15 @@ GIVEN_UP = tuple(
          Failed, NEVER_STARTED),
         ("fails_an_unclassified_call_that_nobody_claimed", LOST_SINGLE, UNCLASSIFIED, AgentSessionOptions(), None,
          Failed, NEVER_STARTED),
-        ("does_not_know_of_a_write_without_a_fence", LOST_SINGLE, SINGLE, UNFENCED, None,
+        ("fails_a_write_that_nobody_claimed_whatever_this_worker_fences", LOST_SINGLE, SINGLE, UNFENCED, None,
+         Failed, NEVER_STARTED),
+        ("does_not_know_of_a_write_without_a_fence", LOST_SINGLE, OPEN, UNFENCED, None,
          OutcomeUnknown, "lost"),
-        ("does_not_know_of_an_unclassified_call_without_a_fence", LOST_SINGLE, UNCLASSIFIED, UNFENCED, None,
+        ("does_not_know_of_an_unclassified_call_without_a_fence", LOST_SINGLE, OPEN_UNCLASSIFIED, UNFENCED, None,
+         OutcomeUnknown, "lost"),
+        ("does_not_know_of_a_write_that_ran_before_this_worker_fenced", LOST_SINGLE, OPEN, AgentSessionOptions(), None,
+         OutcomeUnknown, "lost"),
+        ("does_not_know_of_a_write_of_an_earlier_release", LOST_SINGLE, UNSAID, AgentSessionOptions(), None,
          OutcomeUnknown, "lost"),
     )
 )  # fmt: skip

@@ -70,6 +70,7 @@ from dex_agents_model.requests import (
     SteerUserMessage,
     WithdrawUserMessage,
 )
+from dex_agents_model.rules import tools
 from dex_agents_model.simulation import evaluation, port, world
 from dex_agents_model.simulation.channels import Condition, condition_of
 from dex_agents_model.spec import Lock, Spec
@@ -186,6 +187,12 @@ def _runnable_at_once(write: Write) -> Write | None:
     if isinstance(write, PutToolCall):
         return PutToolCall(Runnable(write.record.call))
     return None if isinstance(write, SetInterrupts) else write
+
+
+def _unsaid_whether_fenced(write: Write) -> Write:
+    if isinstance(write, PutToolCall) and isinstance(write.record, Runnable):
+        return PutToolCall(Runnable(evolve(write.record.call, fenced=None)))
+    return write
 
 
 def _running_at_once(steps: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -641,6 +648,17 @@ FAULTS: Final = (
         rpc(ClaimToolCall, locks=()),
         "stale-claim",
         "nothing of a cancelled turn starts",
+    ),
+    PlantedFault(
+        "each Worker asks its own options whether a call was fenced",
+        both(
+            decisions(RunModel, ToolCallsRequested, writing(_unsaid_whether_fenced)),
+            lambda patch: patch.setattr(
+                tools, "may_have_started", lambda record, *, claimed: claimed
+            ),
+        ),
+        "rolling-deploy",
+        "a write that started is not called failed",
     ),
     PlantedFault(
         "RecordToolOutcomeUnknown takes no lock",

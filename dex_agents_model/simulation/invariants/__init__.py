@@ -46,7 +46,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     one_control_branch_is_live,
     each_call_has_one_result,
     model_is_called_after_all_results,
-    single_attempt_tools_start_once(),
+    single_attempt_tools_start_once,
     tools_start_only_when_allowed,
     a_write_that_started_is_not_called_failed,
     questions_mirror_the_calls_that_wait,

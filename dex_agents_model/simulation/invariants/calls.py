@@ -13,7 +13,6 @@ from ..actions import AttemptFailed, Change, Ran
 from ..channels import results_in
 from ..stored import active_turn_in, cancelled_turn_in, tool_calls_in
 from ..world import Execution, World
-from .checker import Invariant
 
 
 def no_rule_is_surprised(change: Change) -> Iterator[str]:
@@ -120,19 +119,16 @@ def tools_start_only_when_allowed(change: Change) -> Iterator[str]:
             yield f"{record.tool_call_id} starts, and its stored record is not what it starts with"
 
 
-def single_attempt_tools_start_once(*, even_if_redelivered: bool = True) -> Invariant:
-    """A checker: a call whose effect allows one attempt starts at most once."""
-
-    def single_attempt_tools_start_once(change: Change) -> Iterator[str]:
-        cause = change.cause
-        if not isinstance(cause, Ran) or (cause.again and not even_if_redelivered):
-            return
-        for record in cause.attempt.started:
-            count = change.after.ledger.starts_of(record.turn_id, record.tool_call_id)
-            if count > EFFECT_RULES[record.effect].attempts == 1:
-                yield f"{record.tool_call_id} is {record.effect} and starts {count} times"
-
-    return single_attempt_tools_start_once
+def single_attempt_tools_start_once(change: Change) -> Iterator[str]:
+    """A call whose effect allows one attempt starts at most once; one that nothing fences, once for each delivery."""
+    cause = change.cause
+    if not isinstance(cause, Ran):
+        return
+    for record in cause.attempt.started:
+        count = change.after.ledger.starts_of(record.turn_id, record.tool_call_id)
+        is_excused = cause.again and record.call.fenced is False
+        if count > EFFECT_RULES[record.effect].attempts == 1 and not is_excused:
+            yield f"{record.tool_call_id} is {record.effect} and starts {count} times"
 
 
 def _is_over(execution: Execution, world: World) -> bool:
