@@ -23,6 +23,7 @@ from dex_agents_dex.devengine.options import Durability, NoWorker, Redelivery
 _UNAVAILABLE: Final = 2
 _STORE_FAILED: Final = 3
 _GRACE: Final = timedelta(seconds=2)
+_LONGEST_RETENTION: Final = timedelta(days=36_500)
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -38,10 +39,13 @@ class Retention(click.ParamType[timedelta | None]):
             return value
         if value == "forever":
             return None
-        found = re.fullmatch(r"(\d+)([mhd])", str(value))
+        found = re.fullmatch(r"(\d{1,9})([mhd])", str(value))
         if found is None:
             self.fail(f"{value!r} is not like 30d, 12h, 90m or forever", param, ctx)
-        return timedelta(**{_UNITS[found[2]]: int(found[1])})
+        retention = timedelta(**{_UNITS[found[2]]: int(found[1])})
+        if retention > _LONGEST_RETENTION:
+            self.fail(f"{value!r} is more than {_LONGEST_RETENTION.days} days", param, ctx)
+        return retention
 
 
 class JsonLines(logging.Formatter):

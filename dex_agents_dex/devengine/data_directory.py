@@ -5,6 +5,7 @@ Locks are the kernel's, so that a killed process holds none.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -12,10 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypedDict
 
+STORE_FILE_NAME: Final = "engine.sqlite3"
 _PRIVATE: Final = 0o700
 _ENGINE_LOCK: Final = "lock"
 _USERS_LOCK: Final = "users"
 _ADDRESS: Final = "engine.json"
+_OURS: Final = frozenset({_ENGINE_LOCK, _USERS_LOCK, _ADDRESS, STORE_FILE_NAME})
 
 
 class _Published(TypedDict):
@@ -25,7 +28,10 @@ class _Published(TypedDict):
 
 
 class DataDirectory:
-    """Made private to its user when it is first written to."""
+    """Made private to its user when it is first written to.
+
+    A directory with files that no engine made is refused with an `OSError`: it may not be private.
+    """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -72,6 +78,9 @@ class DataDirectory:
 
     def _make(self) -> None:
         self.path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        names = {path.name for path in self.path.iterdir()}
+        if names and names.isdisjoint(_OURS):
+            raise OSError(errno.ENOTEMPTY, "it holds files that no engine made", str(self.path))
         self.path.chmod(_PRIVATE)
 
     def _published(self) -> _Published | None:

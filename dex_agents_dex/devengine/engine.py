@@ -164,7 +164,12 @@ class DevEngine:
     async def _start(self) -> None:
         self._failure = asyncio.get_running_loop().create_future()
         _require_free(self._host, self._port)
-        self._lock_file = self._directory.claim_for_engine()
+        try:
+            self._lock_file = self._directory.claim_for_engine()
+        except OSError as error:
+            raise EngineUnavailable(
+                f"cannot use the data directory {self._directory.path}: {error.strerror or error}"
+            ) from error
         if self._lock_file is None:
             raise EngineUnavailable(
                 f"another dev engine is using {self._directory.path};"
@@ -246,14 +251,14 @@ class DevEngine:
 
 
 def _require_free(host: str, port: int) -> None:
-    """gRPC would report a taken port in several lines of its own."""
-    if port == 0:
-        return
+    """gRPC would report a taken port, or a host of no machine, in several lines of its own."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
+        except socket.gaierror as error:
+            raise EngineUnavailable(f"cannot listen on {host!r}: {error.strerror}") from error
         except OSError as error:
             raise EngineUnavailable(
                 f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port"

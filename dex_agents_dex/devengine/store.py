@@ -17,9 +17,9 @@ from typing import Final, TypeAlias, TypeVar
 from attrs import define, frozen
 
 from dex_agents_dex.devengine.core.rows import Row
+from dex_agents_dex.devengine.data_directory import STORE_FILE_NAME
 from dex_agents_dex.devengine.schema import STATEMENTS, TABLES, VERSION
 
-FILE_NAME: Final = "engine.sqlite3"
 _MOST_PER_COMMIT: Final = 256
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class Store:
 
         `is_strict`: an acknowledged write was fsynced; otherwise it survives the process only.
         """
-        connection = _connect(data_dir / FILE_NAME, is_strict=is_strict)
+        connection = _connect(data_dir / STORE_FILE_NAME, is_strict=is_strict)
         return cls(connection, asyncio.get_running_loop(), on_failure, queue.SimpleQueue())
 
     @property

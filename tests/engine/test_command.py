@@ -9,9 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
+from dex.dexpb import dex_pb2 as pb
+from dex.dexpb import dex_pb2_grpc
 
 from dex_agents_dex.devengine import DevEngine, EngineUnavailable, StoreUnusable
 from tests.engine.rig import free_port
@@ -103,6 +108,60 @@ def test_command__refuses_a_remote_address_without_the_flag(data_dir: Path) -> N
     told = _refused("--host", "0.0.0.0", "--port", "0", "--data-dir", str(data_dir))
     assert "0.0.0.0 can be reached from other machines" in told
     assert "--allow-remote" in told
+
+
+def test_command__refuses_a_host_that_is_none(data_dir: Path) -> None:
+    remote = ("--host", "nowhere.invalid", "--allow-remote", "--port", "0")
+    told = _refused(*remote, "--data-dir", str(data_dir))
+    assert told.splitlines()[1].startswith("error: cannot listen on 'nowhere.invalid': ")
+    assert told.count("\n") == 2
+
+
+@pytest.mark.parametrize("retention", ["30x", "-1d", "36501d", "99999999999d"])
+def test_command__refuses_a_retention_that_is_none(data_dir: Path, retention: str) -> None:
+    told = _refused("--port", "0", "--data-dir", str(data_dir), "--retention", retention)
+    assert f"Invalid value for '--retention': {retention!r} is " in told
+
+
+def test_command__leaves_a_directory_of_others_alone(data_dir: Path) -> None:
+    data_dir.mkdir(mode=0o755)
+    (data_dir / "notes").touch()
+    assert _refused("--port", "0", "--data-dir", str(data_dir)) == (
+        f"error: cannot use the data directory {data_dir}: it holds files that no engine made\n"
+    )
+    assert stat.S_IMODE(data_dir.stat().st_mode) == 0o755
+    assert [path.name for path in data_dir.iterdir()] == ["notes"]
+
+
+def test_command__refuses_a_directory_that_cannot_be_made(data_dir: Path) -> None:
+    data_dir.touch()
+    assert _refused("--port", "0", "--data-dir", str(data_dir / "below")) == (
+        f"error: cannot use the data directory {data_dir / 'below'}: Not a directory\n"
+    )
+
+
+def test_command__logs_json_a_line(data_dir: Path) -> None:
+    logging = ("--log-format", "json", "--port", "0", "--data-dir", str(data_dir))
+    with _running(*logging) as (command, line):
+        _register_and_say_nonsense(json.loads(line)["address"])
+        command.terminate()
+        _, stderr = command.communicate(timeout=30)
+    [told] = [json.loads(each) for each in stderr.splitlines()]
+    assert datetime.fromisoformat(told.pop("time")).tzinfo is not None
+    assert told == {
+        "level": "warning",
+        "logger": "dex_agents_dex.devengine.server.worker_streams",
+        "message": "Worker w sent an unexpected register frame",
+    }
+
+
+def _register_and_say_nonsense(address: str) -> None:
+    register = pb.PollWorkerTaskRequest(
+        register=pb.PollWorkerTaskRegister(queue="T", app_worker_id="w", flow_types=["T"])
+    )
+    with grpc.insecure_channel(address) as channel:
+        stub: Any = dex_pb2_grpc.WorkerTaskServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
+        assert list(stub.PollWorkerTask(iter((register, register)))) != []
 
 
 def test_command__warns_about_a_remote_address(data_dir: Path) -> None:

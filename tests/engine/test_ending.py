@@ -4,16 +4,19 @@ import asyncio
 import os
 import subprocess
 import sys
+from asyncio.subprocess import PIPE
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from dex import AsyncContext, DexServiceError, StepDecision, graceful_complete
 from dex.dexpb import dex_pb2 as pb
 from dex.dexpb import dex_pb2_grpc
 
 from dex_agents_dex.devengine import DevEngine
-from tests.engine.rig import GENEROUS, until
+from tests.engine.rig import GENEROUS, Rig, Scenario, free_port, rig_at, step, until
 from tests.engine.wire_worker import WireStream, WireWorker, execute_only
 
 TYPE = "Ending"
@@ -128,3 +131,59 @@ def test_stop__makes_grpc_say_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("is_in_time", "attempt"), [(True, 1), (False, 2)])
+async def test_sigterm__while_a_worker_is_at_work_ends_the_command_in_order(
+    tmp_path: Path, is_in_time: bool, attempt: int
+) -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def work(context: AsyncContext, given: str) -> StepDecision:
+        begun.set()
+        await may_end.wait()
+        return graceful_complete(f"attempt {context.attempt}")
+
+    flow = Scenario(step("Working", work))
+    port = free_port()
+    command = (
+        *(sys.executable, "-m", "dex_agents_dex.devengine"),
+        *("--port", str(port), "--data-dir", str(tmp_path / "data")),
+    )
+    async with rig_at(f"127.0.0.1:{port}", tmp_path, flow) as made:
+        first = await _started(command)
+        async with made.worker():
+            await made.client.start_flow(flow, "f", "")
+            await begun.wait()
+            first.terminate()
+            if is_in_time:
+                may_end.set()
+            assert (await first.wait(), await _said(first)) == (0, b"")
+            may_end.set()
+            second = await _started(command)
+            try:
+                assert await _outputs(made) == [("Working-1", f"attempt {attempt}")]
+            finally:
+                second.terminate()
+                await second.wait()
+
+
+async def _outputs(made: Rig) -> list[tuple[str, Any]]:
+    """Of the Flow, asked by a client that was refused while there was no engine."""
+    async with asyncio.timeout(GENEROUS.total_seconds()):
+        while True:
+            with suppress(DexServiceError):
+                return await made.outputs("f")
+
+
+async def _started(command: tuple[str, ...]) -> asyncio.subprocess.Process:
+    """The engine's process, once it is ready."""
+    engine = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
+    assert engine.stdout is not None
+    assert (await engine.stdout.readline()).startswith(b"dev engine ready")
+    return engine
+
+
+async def _said(engine: asyncio.subprocess.Process) -> bytes:
+    assert engine.stderr is not None
+    return await engine.stderr.read()
