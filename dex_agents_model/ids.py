@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import Final, Self
 
-from .text import clean_text, is_storable
+from .text import clean_text, digest, is_storable
 
 _TURN: Final = re.compile(r"turn-([1-9][0-9]*)")
 _INTERRUPT: Final = re.compile(r"turn-[1-9][0-9]*\..+", re.DOTALL)
@@ -84,7 +84,7 @@ def _turn_of(number: int) -> TurnId:
 
 
 class ToolCallId(str):
-    """What the model calls one of its tool calls: 1 to 256 characters, no ``/``.
+    """What a session calls a tool call of the model: 1 to 256 characters, no ``/``.
 
     Unique within one turn only; a later turn may use it again.
 
@@ -102,6 +102,21 @@ class ToolCallId(str):
         if not is_storable(text):
             raise ValueError(f"tool call ID {text!r} holds a lone surrogate")
         return super().__new__(cls, text)
+
+    @classmethod
+    def standing_for(cls, text: str) -> ToolCallId:
+        """What a session calls a tool call that the model calls ``text``: that, or ``call-<digest of it>``.
+
+        An ID is the provider's to choose, and some put into it what they want back: any but an empty
+        one can be worked with.
+
+        Raises:
+            ValueError: ``text`` is empty.
+        """
+        cleaned = clean_text(text)
+        if "/" in cleaned or len(cleaned) > _MAX_ID_CHARACTERS or cleaned.isspace():
+            return cls(f"call-{digest(cleaned).removeprefix('sha256:')}")
+        return cls(cleaned)
 
 
 class InterruptId(str):

@@ -75,7 +75,8 @@ async def perform(effect: Effect, runner: AgentFrameworkRunner, where: Invocatio
         raise
     except (RunnerFailed, ClaimRefused, ContractBroken):
         raise
-    except (Exception, BaseExceptionGroup, SystemExit) as error:  # it ends its call, and no Worker
+    except (Exception, BaseExceptionGroup, SystemExit, KeyboardInterrupt) as error:
+        # What runs here ends its own call, and no Worker.
         raise RunnerFailed(f"{type(error).__name__}: {error}") from error
 
 

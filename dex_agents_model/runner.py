@@ -130,12 +130,12 @@ class AgentTurnContext:
         return self.framework_run_state is not None
 
     def recorded_tool_call(self, tool_call_id: str) -> AgentToolCall:
-        """The record of one call of this turn.
+        """The record of one call of this turn, by what the model calls it.
 
         Raises:
             KeyError: the turn has no such call.
         """
-        return self.tool_calls[ToolCallId(tool_call_id)]
+        return self.tool_calls[ToolCallId.standing_for(tool_call_id)]
 
     def resolve_tool_policy(
         self, tool_name: str, framework_effect: ToolEffect | None = None

@@ -37,10 +37,10 @@ from pydantic_graph import End
 from dex_agents_model import AgentEventWriter, ToolEffect
 from dex_agents_model.text import is_json_object
 
-from .cleaning import clean_response
 from .live_text import TellingModel, tell
 from .providers import ModelCall
 from .queued import Queued
+from .received import as_received
 
 # Around every other capability, so that tools which capabilities add are deferred too. Both parts
 # are needed: Pydantic AI puts some capabilities of its own outermost.
@@ -72,6 +72,8 @@ class ModelStepCapability(AbstractCapability[AgentDepsT]):
     listed: dict[str, ToolDefinition] = field(default_factory=dict)
     """Each tool by the name that the model calls, as its toolset defined it."""
     model_calls: list[ModelCall] = field(default_factory=list)
+    taken_ids: set[str] = field(default_factory=set)
+    """Those of the tool calls that the model is shown."""
     output_call_ids: set[str] = field(default_factory=set)
     """Tool calls that are the model's final result."""
     loaded: Sequence[str] = ()
@@ -153,7 +155,7 @@ class ModelStepCapability(AbstractCapability[AgentDepsT]):
         return response
 
     def _received(self, ctx: RunContext[AgentDepsT], response: ModelResponse) -> ModelResponse:
-        return self._without_early_result(ctx, clean_response(response))
+        return self._without_early_result(ctx, as_received(response, self.taken_ids))
 
     def _without_early_result(
         self, ctx: RunContext[AgentDepsT], response: ModelResponse

@@ -27,7 +27,7 @@ from pydantic_ai.messages import (
 from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
-from dex_agents_model import AgentMessage, FrameworkMessage, MessageRole, TurnId
+from dex_agents_model import AgentMessage, FrameworkMessage, MessageRole, ToolCallId, TurnId
 from dex_agents_model.text import clean_text, shorten
 
 from .cleaning import clean_dumped_messages
@@ -102,7 +102,7 @@ def to_stored(message: ModelMessage) -> FrameworkMessage:
             role=MessageRole.ASSISTANT,
             framework_item=item,
             text=None if message.text is None else clean_text(message.text),
-            tool_call_id=None if only_call is None else only_call.tool_call_id,
+            tool_call_id=_call_id(only_call),
             tool_name=None if only_call is None else only_call.tool_name,
             estimated_tokens=estimated_tokens([message], item),
         )
@@ -112,10 +112,15 @@ def to_stored(message: ModelMessage) -> FrameworkMessage:
         role=MessageRole.TOOL if returns else MessageRole.USER,
         framework_item=item,
         text=_results(returns) if returns else shown_words(message),
-        tool_call_id=None if only_return is None else only_return.tool_call_id,
+        tool_call_id=_call_id(only_return),
         tool_name=None if only_return is None else only_return.tool_name,
         estimated_tokens=estimated_tokens([message], item),
     )
+
+
+def _call_id(part: ToolCallPart | ToolReturnPart | None) -> ToolCallId | None:
+    """What the session calls the call, for whoever looks for its record."""
+    return None if part is None else ToolCallId.standing_for(part.tool_call_id)
 
 
 def _results(returns: Sequence[ToolReturnPart]) -> str:

@@ -5,7 +5,6 @@ Everything comes from the turn's committed state, so a retry gives the model the
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -106,6 +105,7 @@ class ModelStep:
             *earlier_turns(turn.messages[:-1], self.decode),
             *shown_to_model(before, turn.shortened_results),
         ]
+        capability.taken_ids = {call.tool_call_id for call in tool_calls_of(history)}
         result = await self.agent.run(
             prompt,
             message_history=history or None,
@@ -126,11 +126,10 @@ class ModelStep:
         resumed = state.call_ids if state else ()
         _check_answers(new, calls, resumed, capability.output_call_ids)
         messages = (*before, *new)
-        _check_ids(messages)
         usage = usage_of(capability.used)
         metadata = describe_model_calls(capability.model_calls)
         if not calls:
-            return TurnCompleted(turn_to_stored(messages), usage, metadata, output_of(output))
+            return TurnCompleted(turn_to_stored(messages), usage, metadata, output_of(output, new))
         call_ids = tuple(call.tool_call_id for call in calls)
         run_state = RunState(messages, call_ids, capability.queued).to_json()
         return ToolCallsRequested(
@@ -226,20 +225,6 @@ def _check_answers(
         raise ModelStepFailed(
             f"the agent went on without the results of the tool calls {lost};"
             " a hook that queues messages for the model may not do so beside tool calls"
-        )
-
-
-def _check_ids(messages: Sequence[ModelMessage]) -> None:
-    """Records are kept by call ID, so within a turn an ID may name one call only.
-
-    Raises:
-        ModelStepFailed: the model used an ID twice.
-    """
-    seen = Counter(call.tool_call_id for call in tool_calls_of(messages))
-    repeated = sorted(call_id for call_id, times in seen.items() if times > 1)
-    if repeated:
-        raise ModelStepFailed(
-            f"the model used the tool call IDs {repeated} more than once in one turn"
         )
 
 

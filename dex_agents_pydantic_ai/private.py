@@ -11,12 +11,13 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from pydantic import ValidationError
-from pydantic_ai import ModelRetry, RunContext
+from pydantic_ai import ModelRetry, RunContext, exceptions
 from pydantic_ai._enqueue import PendingMessageQueue
 from pydantic_ai._run_context import get_current_run_context
 from pydantic_ai.agent import AbstractAgent, Agent, WrapperAgent
 from pydantic_ai.capabilities import Hooks
 from pydantic_ai.exceptions import (
+    ContentFilterError,
     IncompleteToolCall,
     ToolRetryError,
     UnexpectedModelBehavior,
@@ -29,6 +30,11 @@ from pydantic_ai.settings import ModelSettings
 
 _OWN_TIMEOUT: Final = re.compile(r"Timed out after \S+ seconds\.")
 _DURABLE_PACKAGE: Final = "pydantic_ai.durable_exec"
+
+# Newer releases know more answers that were cut off than one in the middle of a tool call.
+_OUTPUT_CUT_OFF: Final[type[Exception]] = getattr(
+    exceptions, "OutputTokenLimitExceeded", IncompleteToolCall
+)
 
 # Error codes of an MCP request whose answer never came: closed, timed out, timed out before MCP's SDK 2.
 _MCP_UNANSWERED: Final = frozenset({-32000, -32001, 408})
@@ -117,12 +123,12 @@ def is_of_durable_execution(kind: type) -> bool:
 
 
 def ends_all_asking(error: Exception) -> bool:
-    """Whether a run ended because it had asked the model as often, or used as much, as it may.
+    """Whether a run ended because it had asked the model as often, or used as much, as it may, or would ask in vain.
 
     Pydantic AI raises one type for that and for an answer that makes no sense; the last refusal of
     a tool or an output is its cause.
     """
-    if isinstance(error, UsageLimitExceeded | IncompleteToolCall):
+    if isinstance(error, UsageLimitExceeded | ContentFilterError | _OUTPUT_CUT_OFF):
         return True
     return isinstance(error, UnexpectedModelBehavior) and isinstance(
         error.__cause__, ModelRetry | ToolRetryError | ValidationError

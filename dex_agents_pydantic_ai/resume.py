@@ -90,7 +90,7 @@ def with_full_results(
     """The messages of a run that was shown ``shortened`` results, as they are to be kept: in full."""
 
     def full(part: ToolReturnPart) -> ToolReturnPart:
-        record = records[ToolCallId(part.tool_call_id)]
+        record = records[ToolCallId.standing_for(part.tool_call_id)]
         if not isinstance(record, Succeeded):
             return part
         return replace(part, content=full_value(record, ToolContent.of(record)))
@@ -123,7 +123,7 @@ def _with_results(
 
 def _is_among(part: ToolCallPart | ToolReturnPart, call_ids: frozenset[ToolCallId]) -> bool:
     """Typed results, such as those of a tool search, are never shortened: they reveal tools."""
-    return part.tool_kind is None and part.tool_call_id in call_ids
+    return part.tool_kind is None and ToolCallId.standing_for(part.tool_call_id) in call_ids
 
 
 def answered_messages(
@@ -153,7 +153,7 @@ def _waiting(
 ) -> Iterator[tuple[ToolCallPart, FinalCall]]:
     parts = {call.tool_call_id: call for call in tool_calls_of(state.messages)}
     for call_id in state.call_ids:
-        record = records.get(ToolCallId(call_id))
+        record = records.get(ToolCallId.standing_for(call_id))
         if not isinstance(record, FinalCall):
             raise ModelStepFailed(f"tool call {call_id} has no final record to go on with")
         yield parts[call_id], record

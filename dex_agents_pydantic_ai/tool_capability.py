@@ -96,7 +96,9 @@ class ToolStepToolset(WrapperToolset[AgentDepsT]):
             if isinstance(error, RunCancelled | ValidationError):
                 self.step.cut_off = error
             raise
-        except (asyncio.CancelledError, BaseExceptionGroup, SystemExit) as error:
+        except GeneratorExit:  # nobody waits for the call any more
+            raise
+        except BaseException as error:
             # From the task in which Pydantic AI runs a tool, SystemExit would end the Worker.
             if _is_cancelled():
                 raise

@@ -23,6 +23,7 @@ from dex_agents_model import ToolExecutionError
 from dex_agents_model.text import clean_text, shorten
 
 from .cleaning import clean_json
+from .errors import describe
 
 _SHOWN_ADDRESS_BYTES: Final = 512
 
@@ -56,7 +57,7 @@ def content_label(item: UserContent) -> str:
 def _text(part: ToolReturnPart) -> str:
     try:
         return part.model_response_str(wrap_if_error=False)
-    except PydanticSerializationError:
+    except (ValueError, RecursionError):
         pass  # a lone surrogate inside the data, or no JSON at all: the next lines tell
     data = [item for item in part.content_items() if item not in part.files]
     try:
@@ -76,5 +77,10 @@ def json_of(value: object) -> Any:
     Raises:
         PydanticSerializationError: it has no JSON form.
     """
-    # Cleaned twice: plain data before it is turned into JSON, and what objects held behind it.
-    return clean_json(to_jsonable_python(clean_json(value), by_alias=True, bytes_mode="base64"))
+    try:
+        # Cleaned twice: plain data before it is turned into JSON, and what objects held behind it.
+        return clean_json(to_jsonable_python(clean_json(value), by_alias=True, bytes_mode="base64"))
+    except PydanticSerializationError:
+        raise
+    except (ValueError, RecursionError) as error:  # bytes in a model that are no text, a circle
+        raise PydanticSerializationError(describe(error)) from error

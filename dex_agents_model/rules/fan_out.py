@@ -116,7 +116,7 @@ def _opened(on: ToolCallsRequested, state: RunningModel, view: TurnView) -> tupl
 
 def _open(call: DeferredToolCall, state: RunningModel, view: TurnView, order: int) -> OpenCall:
     try:
-        tool_call_id = ToolCallId(clean_text(call.tool_call_id))
+        tool_call_id = ToolCallId.standing_for(call.tool_call_id)
     except ValueError as error:
         raise ContractBroken(f"the model's call of {call.tool_name!r}: {error}") from error
     if call.framework_memo is not None and not is_storable(call.framework_memo):

@@ -28,7 +28,9 @@ def text(*pieces: str, thinking: Sequence[str] = ()) -> Reply:
     return _reply([*thoughts, *({"content": piece} for piece in pieces)], "stop")
 
 
-def calls(*wanted: tuple[str, str, str], content: Sequence[str] = ()) -> Reply:
+def calls(
+    *wanted: tuple[str, str, str], content: Sequence[str] = (), finish_reason: str = "tool_calls"
+) -> Reply:
     """Tool calls, each (name, arguments, ID), with the arguments in pieces of a few characters."""
     deltas: list[Json] = [{"content": piece} for piece in content]
     for index, (name, arguments, call_id) in enumerate(wanted):
@@ -38,7 +40,7 @@ def calls(*wanted: tuple[str, str, str], content: Sequence[str] = ()) -> Reply:
             _call_delta(index, {"arguments": arguments[at : at + 4]})
             for at in range(0, len(arguments), 4)
         ]
-    return _reply(deltas, "tool_calls")
+    return _reply(deltas, finish_reason)
 
 
 def _call_delta(index: int, function: Json, **fields: str) -> Json:

@@ -27,6 +27,7 @@ from pydantic_ai.messages import (
     NativeToolReturnPart,
     TextPart,
     ToolCallPart,
+    ToolReturnPart,
 )
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.fallback import FallbackModel
@@ -37,10 +38,12 @@ from pydantic_ai.usage import RunUsage
 
 from dex_agents_model import (
     AgentSessionOptions,
+    AgentTurnOutcome,
     AgentUsage,
     DeferredToolCall,
     ModelCallMetadata,
     SessionId,
+    ToolCallId,
     ToolCallsRequested,
     ToolEffect,
     ToolPolicy,
@@ -232,6 +235,19 @@ async def test_run_model_step__gives_a_final_result_as_data() -> None:
     assert outcome.output == '{"text": "done"}'
 
 
+async def test_run_model_step__gives_a_text_that_an_output_function_made_as_data() -> None:
+    def receipt(text: str) -> str:
+        return f"receipt of {text}"
+
+    agent = agent_with_tools([], output_type=receipt)
+    model = ScriptedModel(tool_calls(("final_result", '{"text":"7"}', "o")))
+
+    outcome = await session(agent, model).ask("hi")
+
+    assert isinstance(outcome, TurnCompleted)
+    assert outcome.output == '"receipt of 7"'
+
+
 async def test_run_model_step__gives_no_data_when_the_answer_is_text() -> None:
     outcome = await session(Agent(), ScriptedModel(["an answer"])).ask("hi")
 
@@ -408,17 +424,6 @@ async def test_run_model_step__tells_what_a_failed_call_had_used() -> None:
     assert failed.value.usage.input_tokens > 0
 
 
-async def test_run_model_step__tells_what_an_answer_had_used_that_breaks_a_rule() -> None:
-    call = tool_calls(("find", '{"x":1}', "a"))
-    played = session(agent_with_tools([]), ScriptedModel(call, call))
-    await played.ask("hi")
-
-    with pytest.raises(ModelStepFailed, match="more than once") as failed:
-        await played.resume(succeeded("a", "1"))
-
-    assert failed.value.usage.requests == 1
-
-
 async def test_run_model_step__reports_the_usage_of_its_own_call_only() -> None:
     played = session(
         agent_with_tools([]),
@@ -498,36 +503,47 @@ async def test_run_model_step__gives_up_clearly_when_the_model_never_corrects_it
     assert (len(model.received), given_up.usage.requests) == (2, 2)
 
 
-# --- the rules after a model call ------------------------------------------------------------
+async def test_run_model_step__gives_each_call_that_the_model_is_shown_an_id_of_its_own() -> None:
+    call = ("find", '{"x":1}', "a")
+    model = ScriptedModel(
+        tool_calls(call, call), tool_calls(call), ["one"], tool_calls(call), ["two"]
+    )
+    played = session(agent_with_tools([]), model)
+
+    def ids(outcome: AgentTurnOutcome) -> list[str]:
+        assert isinstance(outcome, ToolCallsRequested)
+        return [call.tool_call_id for call in outcome.tool_calls]
+
+    assert ids(await played.ask("first")) == ["a", "a-2"]
+    assert ids(await played.resume(succeeded("a", "1"), succeeded("a-2", "2"))) == ["a-3"]
+    await played.resume(succeeded("a-3", "3"))
+    assert ids(await played.ask("second")) == ["a-4"]
+    assert isinstance(await played.resume(succeeded("a-4", "4")), TurnCompleted)
+    returned = [
+        (part.tool_call_id, part.content)
+        for message in model.received[-1]
+        for part in message.parts
+        if isinstance(part, ToolReturnPart)
+    ]
+    assert returned == [("a", "1"), ("a-2", "2"), ("a-3", "3"), ("a-4", "4")]
 
 
-async def test_run_model_step__refuses_an_id_used_twice_in_one_response() -> None:
-    model = ScriptedModel(tool_calls(("find", '{"x":1}', "a"), ("find", '{"x":2}', "a")))
-
-    with pytest.raises(ModelStepFailed, match="'a'"):
-        await session(agent_with_tools([]), model).ask("hi")
-
-
-async def test_run_model_step__refuses_an_id_used_in_an_earlier_response_of_the_turn() -> None:
-    call = tool_calls(("find", '{"x":1}', "a"))
-    played = session(agent_with_tools([]), ScriptedModel(call, call))
+async def test_run_model_step__gives_the_provider_its_own_id_back() -> None:
+    theirs = "a/" + "b" * 300
+    model = ScriptedModel(tool_calls(("find", '{"x":1}', theirs)), ["done"])
+    played = session(agent_with_tools([]), model)
     await played.ask("hi")
+    standing = ToolCallId.standing_for(theirs)
 
-    with pytest.raises(ModelStepFailed, match=r"IDs \['a'\] more than once"):
-        await played.resume(succeeded("a", "1"))
-
-
-async def test_run_model_step__takes_an_id_of_an_earlier_turn_again() -> None:
-    call = tool_calls(("find", '{"x":1}', "a"))
-    played = session(agent_with_tools([]), ScriptedModel(call, ["one"], call, ["two"]))
-
-    await played.ask("first")
-    await played.resume(succeeded("a", "1"))
-    await played.ask("second")
-    outcome = await played.resume(succeeded("a", "2"))
+    outcome = await played.resume(succeeded(standing, "1"))
 
     assert isinstance(outcome, TurnCompleted)
-    assert outcome.new_messages[-1].text == "two"
+    assert [message.tool_call_id for message in outcome.new_messages] == [standing, standing, None]
+    (result,) = [p for p in model.received[-1][-1].parts if isinstance(p, ToolReturnPart)]
+    assert (result.tool_call_id, result.content) == (theirs, "1")
+
+
+# --- the rules after a model call ------------------------------------------------------------
 
 
 async def test_run_model_step__fails_when_a_capability_built_in_the_run_answers_a_call() -> None:
@@ -541,8 +557,9 @@ async def test_run_model_step__fails_when_a_capability_built_in_the_run_answers_
     agent = agent_with_tools([], capabilities=[answering])
     model = ScriptedModel(tool_calls(("find", '{"x":1}', "a")), ["final"])
 
-    with pytest.raises(ModelStepFailed, match=r"answered the tool calls \['a'\] itself"):
+    with pytest.raises(ModelStepFailed, match=r"answered the tool calls \['a'\] itself") as failed:
         await session(agent, model).ask("hi")
+    assert failed.value.usage.requests == 2
 
 
 async def test_run_model_step__fails_when_a_capability_built_in_the_run_wraps_everything() -> None:

@@ -14,6 +14,7 @@ from pydantic_ai.agent import WrapperAgent
 from pydantic_ai.capabilities import AbstractCapability, Capability, Hooks
 from pydantic_ai.durable_exec._base import BaseDurabilityCapability
 from pydantic_ai.exceptions import (
+    ContentFilterError,
     IncompleteToolCall,
     RunCancelled,
     RunTimedOut,
@@ -152,6 +153,7 @@ def last_refusal(cause: Exception | None) -> UnexpectedModelBehavior:
         (last_refusal(ValueError("no JSON")), False),
         (UsageLimitExceeded("too much"), True),
         (IncompleteToolCall("cut"), True),
+        (ContentFilterError("filtered"), True),
         (RuntimeError("broken"), False),
     ],
 )

@@ -108,9 +108,26 @@ async def test_tool_step__replaces_what_text_cannot_hold(value: object, output: 
     assert await run(agent_with(tool), "tool") == output
 
 
-async def test_tool_step__says_that_a_tool_ran_whose_result_has_no_json_form() -> None:
+class Scan(BaseModel):
+    """What Pydantic can only write as JSON when the bytes are text."""
+
+    page: bytes
+
+
+def circle() -> list[object]:
+    items: list[object] = []
+    items.append(items)
+    return items
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), Scan(page=b"\xff"), {"page": Scan(page=b"\xff")}, circle(), {"a": circle()}],
+    ids=["an object", "bytes in a model", "deeper", "a circle", "a circle in data"],
+)
+async def test_tool_step__says_that_a_tool_ran_whose_result_has_no_json_form(value: object) -> None:
     async def tool(ctx: RunContext[object]) -> Any:
-        return object()
+        return value
 
     with pytest.raises(ToolExecutionError, match="tool ran, but its result has no JSON form"):
         await run(agent_with(tool), "tool")
@@ -373,6 +390,22 @@ async def exits(ctx: RunContext[object]) -> str:
     raise SystemExit(3)
 
 
+async def interrupts(ctx: RunContext[object]) -> str:
+    raise KeyboardInterrupt
+
+
+def interrupts_its_thread(ctx: RunContext[object]) -> str:
+    raise KeyboardInterrupt
+
+
+class Stop(BaseException):
+    """What `except Exception` lets through."""
+
+
+async def stops(ctx: RunContext[object]) -> str:
+    raise Stop("here")
+
+
 async def cancels_its_tasks(ctx: RunContext[object]) -> str:
     raise BaseExceptionGroup("its tasks", [asyncio.CancelledError(), KeyError("lost")])
 
@@ -419,6 +452,12 @@ ENDINGS: dict[str, tuple[Callable[..., Any], dict[str, Any], Ending, str]] = {
     "CallDeferred": (defers, {}, "unknown", "deferred its call"),
     "CancelledError by itself": (cancels_itself, {}, "failure", "CancelledError"),
     "SystemExit": (exits, {}, "failure", "it raised SystemExit: 3"),
+    "KeyboardInterrupt": (interrupts, {}, "failure", "it raised KeyboardInterrupt"),
+    "KeyboardInterrupt in a thread": (
+        *(interrupts_its_thread, {}, "failure"),
+        "it raised KeyboardInterrupt",
+    ),
+    "no Exception": (stops, {}, "failure", "it raised Stop: here"),
     "CancelledError in a group": (
         *(cancels_its_tasks, {}, "failure"),
         "it raised CancelledError; KeyError: 'lost'",

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
+from pydantic_ai.messages import ModelResponse, TextPart
 
 from dex_agents_pydantic_ai.turn_output import output_of
+
+SAID = [ModelResponse([TextPart("It is "), TextPart("text")])]
 
 
 class Verdict(BaseModel):
@@ -41,7 +44,7 @@ class Point:
     ids=["a model", "a dataclass", "a dict", "a list", "a number", "a truth value"],
 )
 def test_output_of__is_read_back_by_the_type_of_the_result(result: Any) -> None:
-    output = output_of(result)
+    output = output_of(result, SAID)
 
     assert output is not None
     shape: Any = list[Point] if isinstance(result, list) else type(result)
@@ -50,14 +53,26 @@ def test_output_of__is_read_back_by_the_type_of_the_result(result: Any) -> None:
 
 @pytest.mark.parametrize(
     "result",
-    ["text", None, object(), float("nan"), b"\xff"],
-    ids=["text", "nothing", "an object", "no number", "bytes that are no text"],
+    ["text", "It is text", None, object(), float("nan"), b"\xff"],
+    ids=[
+        "text",
+        "text in two parts",
+        "nothing",
+        "an object",
+        "no number",
+        "bytes that are no text",
+    ],
 )
-def test_output_of__is_none_for_what_is_text_or_has_no_json_form(result: object) -> None:
-    assert output_of(result) is None
+def test_output_of__is_none_for_what_was_said_or_has_no_json_form(result: object) -> None:
+    assert output_of(result, SAID) is None
+
+
+@pytest.mark.parametrize("result", ["TEXT", "It is ", ""])
+def test_output_of__is_data_for_text_that_the_model_did_not_say(result: str) -> None:
+    assert output_of(result, SAID) == f'"{result}"'
 
 
 def test_output_of__makes_every_text_storable() -> None:
-    assert output_of({"said": ["\ud800", "a\x00b", "\U0001f600"]}) == (
+    assert output_of({"said": ["\ud800", "a\x00b", "\U0001f600"]}, SAID) == (
         '{"said": ["\ufffd", "a\ufffdb", "\U0001f600"]}'
     )

@@ -157,6 +157,10 @@ async def obey(ctx: RunContext[Whose], /, **arguments: Any) -> str:
     return output_of(call, text)
 
 
+class Enough(BaseException):
+    """What a library raises that wants no ``except Exception`` to hold it up."""
+
+
 WAYS: Final[Mapping[str, Callable[[], BaseException]]] = {
     "retry": lambda: ModelRetry("another word, please"),
     "refusal": lambda: ToolFailed("no such order"),
@@ -168,6 +172,8 @@ WAYS: Final[Mapping[str, Callable[[], BaseException]]] = {
     "long refusal": lambda: ToolFailed("x" * LONG_BYTES),
     "group": lambda: BaseExceptionGroup("of the tool's own tasks", [asyncio.CancelledError()]),
     "exit": lambda: SystemExit(3),
+    "interrupt": lambda: KeyboardInterrupt("enough"),
+    "own": Enough,
 }
 """How a call ends that a script lets end in this ``way``."""
 

@@ -51,6 +51,11 @@ def pay(ctx: RunContext[Whose], number: int) -> str:
     return _did(ctx, f"order {number} is paid")
 
 
+def wipe(ctx: RunContext[Whose], number: int | None = None) -> str:
+    """Remove an order, or all of them."""
+    return _did(ctx, f"order {number or 'of any number'} is gone")
+
+
 def ask(ctx: RunContext[Whose], number: int) -> str:
     """Give an order back, if a person agrees."""
     return _did(ctx, f"order {number} is back")
@@ -79,12 +84,12 @@ def garble(ctx: RunContext[Whose], how: str) -> object:
             raise OSError(GARBLED)
 
 
-_TOOLS: Final = (look, pay, ask, scan, garble)
+_TOOLS: Final = (look, pay, wipe, ask, scan, garble)
 _POLICIES: Final = {
     **{tool.__name__: POLICIES[tool.__name__] for tool in (look, pay, ask)},
     **{
         tool.__name__: ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE, requires_approval=False)
-        for tool in (scan, garble)
+        for tool in (scan, garble, wipe)
     },
 }
 

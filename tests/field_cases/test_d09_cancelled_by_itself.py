@@ -31,6 +31,8 @@ WAYS: Final = {
     "cancelled": "tool look: it raised CancelledError, though nobody cancelled it",
     "group": "CancelledError",
     "exit": "tool look: it raised SystemExit: 3",
+    "interrupt": "tool look: it raised KeyboardInterrupt: enough",
+    "own": "tool look: it raised Enough",
 }
 """What a tool or a model call raises, and what the model is told of a read that did."""
 

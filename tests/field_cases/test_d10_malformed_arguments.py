@@ -67,6 +67,32 @@ async def test_tool__without_a_schema_never_runs_with_malformed_arguments(
     assert await talk.answers(2) == ["another"]
 
 
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+async def test_call__that_was_cut_off_before_its_arguments_is_no_call_without_any(
+    bench: Bench, reason: str
+) -> None:
+    """The tool has a default for each argument: run without any, it would do far more than was asked for."""
+    cut_off = calls(("pay", '{"number": 7}', "c-pay"), ("wipe", "", "c-cut"), finish_reason=reason)
+    talk = await bench.remote(cut_off, calls(("wipe", '{"number": 7}', "c-whole")), text("Gone."))
+    assert (await talk.answers())[-1] == "Gone."
+
+    told = await talk.told()
+    assert told.pop("c-cut").startswith("retried: ")
+    assert told == {
+        "c-pay": "success: order 7 is paid",
+        "c-whole": "success: order 7 is gone",
+    }
+    assert (talk.keys("pay"), talk.keys("wipe")) == (["turn-1/c-pay"], ["turn-1/c-whole"])
+    assert len(bench.asked(talk)) == 3
+
+
+async def test_call__that_the_model_ended_without_arguments_has_none(bench: Bench) -> None:
+    talk = await bench.remote(calls(("wipe", "", "c-wipe")), text("Gone."))
+    await talk.end_of_turn()
+    assert await talk.told() == {"c-wipe": "success: order of any number is gone"}
+    bench.asked(talk)
+
+
 async def test_person__is_asked_about_the_corrected_call_alone(bench: Bench) -> None:
     talk = bench.talk()
     wrong, right = Call(id="wrong", tool="ask", raw='{"id": "wrong"'), Call(id="right", tool="ask")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,6 +72,30 @@ def test_tool_call_id__takes_any_name_without_a_slash(text: str) -> None:
 def test_tool_call_id__refuses_an_empty_or_long_name_and_a_slash(text: str) -> None:
     with pytest.raises(ValueError, match="must have 1 to 256 characters and no '/'"):
         ToolCallId(text)
+
+
+@given(CALL_NAMES.filter(lambda text: not text.isspace() and "\x00" not in text))
+def test_tool_call_id__stands_for_itself_where_it_can(text: str) -> None:
+    assert ToolCallId.standing_for(text) == text
+
+
+@pytest.mark.parametrize("text", ["/", "a/b", "x" * 257, " ", "\n\t", "a/\ud800", "a/\x00"])
+def test_tool_call_id__stands_by_a_digest_for_what_a_session_cannot_hold(text: str) -> None:
+    standing = ToolCallId.standing_for(text)
+
+    assert re.fullmatch("call-[0-9a-f]{64}", standing)
+    assert ToolCallId.standing_for(text) == standing
+    assert ToolCallId.standing_for(f"{text}/") != standing
+
+
+@pytest.mark.parametrize(("text", "cleaned"), [("a\x00", "a\ufffd"), ("\ud800", "\ufffd")])
+def test_tool_call_id__stands_for_an_id_as_it_is_stored(text: str, cleaned: str) -> None:
+    assert ToolCallId.standing_for(text) == cleaned
+
+
+def test_tool_call_id__stands_for_no_empty_text() -> None:
+    with pytest.raises(ValueError, match="tool call ID '' must have"):
+        ToolCallId.standing_for("")
 
 
 @given(st.integers(min_value=1), CALL_NAMES, st.integers(min_value=1), CALL_NAMES)

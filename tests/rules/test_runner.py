@@ -269,7 +269,12 @@ async def test_perform__takes_a_failure_for_the_model_as_an_outcome(
 @pytest.mark.parametrize("effect", [CallModel(TURN, MESSAGES, None, ()), ExecuteTool(RUNNABLE)])
 @pytest.mark.parametrize(
     "raised",
-    [ConnectionError("lost"), BaseExceptionGroup("two", [KeyboardInterrupt()]), SystemExit(3)],
+    [
+        ConnectionError("lost"),
+        BaseExceptionGroup("two", [KeyboardInterrupt()]),
+        SystemExit(3),
+        KeyboardInterrupt("no more"),
+    ],
     ids=repr,
 )
 async def test_perform__names_the_type_of_every_other_exception(
