@@ -6,13 +6,18 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from dex_agents_model.ids import ToolCallId
-from dex_agents_model.layout import message_key, read_message
+from dex_agents_model.layout import message_key, read_message, read_tool_call
 from dex_agents_model.records import AgentMessage, AgentState, RunningModel, RunningTools
 from dex_agents_model.requests import MAX_PAGE_MESSAGES, MAX_READ_BYTES, ListAgentMessages
 from dex_agents_model.text import size_bytes
 
 from .entries import Entries
-from .schema import AGENT_MESSAGE_PARTS, AGENT_MESSAGES
+from .schema import (
+    AGENT_MESSAGE_PARTS,
+    AGENT_MESSAGES,
+    AGENT_TOOL_CALL_PARTS,
+    AGENT_TOOL_CALLS,
+)
 
 _AT_ONCE: Final = 48
 _MOST_CALLS: Final = 96
@@ -37,6 +42,16 @@ async def messages_behind(
     """At least as many messages as the page that is asked for holds and one more, if there are so many."""
     behind = [each for each in _stored(state) if each > request.after_sequence]
     return tuple(await _read(entries, behind, request.limit))
+
+
+async def arguments_of(entries: Entries, call: ToolCallId) -> str | None:
+    """The whole arguments of a tool call of the running turn; None when it is not stored (any more)."""
+    heads = await entries.stored(AGENT_TOOL_CALLS, (call,))
+    for head in heads.values():
+        parts = await entries.stored(AGENT_TOOL_CALL_PARTS, head.part_keys())
+        if parts.keys() >= set(head.part_keys()):
+            return read_tool_call(head, parts).arguments
+    return None
 
 
 def _stored(state: AgentState | None) -> Sequence[int]:

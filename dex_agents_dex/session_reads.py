@@ -10,7 +10,7 @@ import dex
 from attrs import evolve, frozen
 
 from dex_agents_model.events import AgentEvent
-from dex_agents_model.ids import SessionId, ToolCallId, TurnId
+from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId
 from dex_agents_model.requests import (
     MAX_PAGE_MESSAGES,
     AgentMessagesPage,
@@ -24,6 +24,7 @@ from dex_agents_model.requests import (
     Request,
 )
 from dex_agents_model.table import answer
+from dex_agents_model.text import digest
 from dex_agents_model.views import MessagesView, SnapshotView
 
 from .calling import BRIEF, read_entries, retrying
@@ -31,7 +32,7 @@ from .entries import Entries
 from .entry_texts import ReadEntries, StoredTexts
 from .flow import AgentSessionFlow
 from .loads import options_of
-from .pages import calls_to_show, messages_behind, newest_messages
+from .pages import arguments_of, calls_to_show, messages_behind, newest_messages
 from .schema import AGENT_TOOL_CALLS
 
 Q = TypeVar("Q", bound=Request)
@@ -105,6 +106,25 @@ class SessionReads:
         """
         request = ListApprovals(after)
         return await self._ask(session_id, self._flow.list_approvals, request)
+
+    async def get_interrupt_arguments(self, session_id: str, interrupt_id: str) -> str | None:
+        """The arguments that a question is about, whole: the text that its ``arguments_digest`` names.
+
+        A snapshot shows them shortened. None when the question does not wait (any more).
+
+        Raises:
+            ValueError: ``interrupt_id`` has not the form of one.
+            SessionNotFound: there is no session of this ID.
+        """
+        session, interrupt = SessionId(session_id), InterruptId(interrupt_id)
+        waiting = (await self._snapshot(session)).pending_interrupts
+        asked = next((each for each in waiting if each.interrupt_id == interrupt), None)
+        if asked is None:
+            return None
+        arguments = await arguments_of(self._entries(session), asked.tool_call_id)
+        # They are read after the question: by then the call may be another turn's, or edited.
+        is_asked_about = arguments is not None and digest(arguments) == asked.arguments_digest
+        return arguments if is_asked_about else None
 
     async def list_queued_messages(self, session_id: str) -> QueuedMessagesPage:
         """The messages that wait for their turn, oldest first, at most 2 MiB.

@@ -12,7 +12,8 @@ from ..client import AgentSessionClient
 from .connecting import Place, ask, at_a_place
 from .names import JSON_OBJECT, QUESTION, SESSION, TURN, this_person
 from .options import as_json
-from .trouble import NotThere, Trouble, run
+from .questions import waiting_question
+from .trouble import Trouble, run
 from .words import in_one_line, write_json
 
 _REFUSED_TEXT: Final = "the session refused the message: it is blank or too long"
@@ -125,7 +126,7 @@ def approve(
     """
 
     async def answer(sessions: AgentSessionClient) -> tuple[AgentInterrupt, bool]:
-        asked = await _question(sessions, session, question)
+        asked = await waiting_question(sessions, session, question)
         return asked, await sessions.resolve_interrupt(
             session,
             asked.interrupt_id,
@@ -138,7 +139,7 @@ def approve(
 
     asked, accepted = run(ask(place, session, answer))
     arguments = edit if edit is not None else in_one_line(asked.arguments)
-    done = f"approved {asked.tool_name} {arguments}"
+    done = f"approved {in_one_line(asked.tool_name)} {arguments}"
     _tell(accepted, done, _no_longer_waits(asked), as_json=as_json)
 
 
@@ -167,7 +168,7 @@ def reject(
     """
 
     async def answer(sessions: AgentSessionClient) -> tuple[AgentInterrupt, bool]:
-        asked = await _question(sessions, session, question)
+        asked = await waiting_question(sessions, session, question)
         return asked, await sessions.resolve_interrupt(
             session,
             asked.interrupt_id,
@@ -178,29 +179,8 @@ def reject(
         )
 
     asked, accepted = run(ask(place, session, answer))
-    done = f"rejected {asked.tool_name} {in_one_line(asked.arguments)}"
+    done = f"rejected {in_one_line(asked.tool_name)} {in_one_line(asked.arguments)}"
     _tell(accepted, done, _no_longer_waits(asked), as_json=as_json)
-
-
-async def _question(
-    sessions: AgentSessionClient, session: str, question: str | None
-) -> AgentInterrupt:
-    """The question that is named, else the only one.
-
-    Raises:
-        NotThere: it does not wait, or there is not exactly one.
-    """
-    waiting = (await sessions.get_agent_snapshot(session)).pending_interrupts
-    if question is not None:
-        waiting = tuple(asked for asked in waiting if asked.interrupt_id == question)
-    if len(waiting) == 1:
-        return waiting[0]
-    if question is not None:
-        raise NotThere(f"the question {question} does not wait in session {session!r} (any more)")
-    if not waiting:
-        raise NotThere(f"no question waits in session {session!r}")
-    names = ", ".join(f"{asked.interrupt_id} ({asked.tool_name})" for asked in waiting)
-    raise NotThere(f"{len(waiting)} questions wait in session {session!r}; name one: {names}")
 
 
 def _no_longer_waits(asked: AgentInterrupt) -> str:

@@ -12,6 +12,7 @@ from .answering import approve, cancel, reject, send, steer, withdraw
 from .chat import chat
 from .listing import events, messages, queue, sessions
 from .operating import close, erase, export
+from .questions import question
 from .serving import dev, serve
 from .showing import show
 from .trouble import EXIT_CODES
@@ -64,7 +65,7 @@ def completion(shell: str) -> None:
 
 for _command in (
     *(dev, chat, serve),
-    *(sessions, show, messages, events, queue),
+    *(sessions, show, messages, events, queue, question),
     *(send, steer, approve, reject, cancel, withdraw),
     *(export, close, erase),
     completion,

@@ -29,7 +29,7 @@ from dex_agents_model.records import (
     WaitingForUserMessage,
 )
 from dex_agents_model.requests import AgentSnapshot
-from dex_agents_model.text import size_bytes
+from dex_agents_model.text import digest, size_bytes
 
 SHOWN_CHARACTERS: Final = 200
 _UNBOUNDED_CELLS: Final = 1_000_000
@@ -82,7 +82,9 @@ def told_message(message: AgentMessage) -> RenderableType:
     if message.role is MessageRole.TOOL:
         said = in_one_line(message.text or "")
         return _in_one_row(
-            ("  < ", QUIET), message.tool_name or "tool", (f"  {said}" if said else "", QUIET)
+            ("  < ", QUIET),
+            in_one_line(message.tool_name or "tool"),
+            (f"  {said}" if said else "", QUIET),
         )
     return told_words(message.role, message.text or "")
 
@@ -109,7 +111,7 @@ def told_call(call: AgentToolCall) -> Text:
     outcome = outcome_of(call)
     return _in_one_row(
         (f"  {mark} ", style),
-        call.tool_name,
+        in_one_line(call.tool_name),
         (f" {in_one_line(call.arguments)}", QUIET),
         (f"  {spoken(call.status)}", style),
         (f": {in_one_line(outcome)}" if outcome else "", QUIET),
@@ -122,7 +124,7 @@ def told_end_of_call(name: str, status: ToolCallStatus, outcome: str) -> Text:
     said = "" if status is ToolCallStatus.SUCCEEDED else f"  {spoken(status)}"
     return _in_one_row(
         (f"  {mark} ", style),
-        name,
+        in_one_line(name),
         (said, style),
         (f"  {in_one_line(outcome)}" if outcome else "", QUIET),
     )
@@ -130,7 +132,7 @@ def told_end_of_call(name: str, status: ToolCallStatus, outcome: str) -> Text:
 
 def told_start_of_call(name: str, arguments: str) -> Text:
     """The model asks for a tool."""
-    return _in_one_row(("  → ", QUIET), name, (f" {in_one_line(arguments)}", QUIET))
+    return _in_one_row(("  → ", QUIET), in_one_line(name), (f" {in_one_line(arguments)}", QUIET))
 
 
 def outcome_of(call: AgentToolCall) -> str:
@@ -145,11 +147,18 @@ def outcome_of(call: AgentToolCall) -> str:
 
 
 def told_question(asked: AgentInterrupt) -> Text:
-    """A question that waits for a person."""
+    """A question that waits for a person, and how to see what is not shown of it."""
+    told = told_whole_question(asked, asked.arguments)
+    if digest(asked.arguments) != asked.arguments_digest:
+        told.append("\n  shortened: `dex-agents question` prints all of it", QUIET)
+    return told
+
+
+def told_whole_question(asked: AgentInterrupt, arguments: str) -> Text:
+    """A question that waits for a person, with as much of its ``arguments`` as is given."""
     until = f"  until {told_time(asked.deadline)}" if asked.deadline else ""
-    return Text.assemble(
-        ("? ", ASKING), (asked.tool_name, "bold"), f" {safe(asked.arguments)}", (until, QUIET)
-    )
+    name = (in_one_line(asked.tool_name), "bold")
+    return Text.assemble(("? ", ASKING), name, f" {safe(arguments)}", (until, QUIET))
 
 
 def _in_one_row(*parts: str | tuple[str, str]) -> Text:

@@ -142,3 +142,22 @@ async def test_deadline__rejects_what_nobody_answered(
     assert await conversation.answers() == [f"c: {EXPIRED_MESSAGE}", "an answer"]
     assert not await conversation.answer(question, approved=True)
     assert conversation.calls() == DID_NOT_RUN
+
+
+LONG = Call(id="c", tool="ask", padding_characters=300_000)
+
+
+async def test_arguments__that_a_question_shows_shortened_are_read_whole(
+    conversation: Conversation,
+) -> None:
+    await conversation.start(Reply(calls=(LONG,)), Reply(text="an answer"))
+    (question,) = await conversation.questions()
+    sessions, session_id = conversation.sessions, conversation.session_id
+
+    whole = await sessions.get_interrupt_arguments(session_id, question.interrupt_id)
+
+    assert len(question.arguments) < 2_000
+    assert whole == LONG.arguments()
+    assert digest(whole) == question.arguments_digest
+    assert await conversation.answer(question, approved=False)
+    assert await sessions.get_interrupt_arguments(session_id, question.interrupt_id) is None

@@ -17,6 +17,7 @@ EVERY_COMMAND: Final[dict[str, tuple[str, ...]]] = {
     "events": (SESSION,),
     "export": (SESSION,),
     "messages": (SESSION,),
+    "question": (SESSION,),
     "queue": (SESSION,),
     "reject": (SESSION,),
     "send": (SESSION, "hello"),

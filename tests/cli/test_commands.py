@@ -99,6 +99,38 @@ def test_show__prints_the_question_and_how_to_answer(served: Bench, asking: str)
     assert f'? note {{"text": "note this"}}\n{command}\n' in printed
 
 
+def test_question__prints_the_arguments_whole_that_show_shortens(
+    served: Bench, session_id: str
+) -> None:
+    said = f"note {'long ' * 1_000}"
+
+    async def begin(sessions: AgentSessionClient) -> None:
+        await sessions.start_session(session_id, said)
+        await wait_for_agent_snapshot(
+            sessions, session_id, lambda s: s.pending_interrupts, description="a question"
+        )
+
+    served.on_sessions(begin)
+    arguments = json.dumps({"text": said})
+
+    shown = served.run("show", session_id).stdout
+    assert arguments not in shown
+    assert "shortened: `dex-agents question` prints all of it" in shown
+    assert served.run("question", session_id).stdout == f"? note {arguments}\n"
+    assert served.read("question", session_id, _ASKED)["arguments"] == arguments
+
+
+def test_question__without_one_that_waits_has_an_exit_code_of_its_own(
+    served: Bench, ended: str
+) -> None:
+    result = served.run("question", ended)
+
+    assert (result.exit_code, result.stderr) == (
+        4,
+        f"error: no question waits in session '{ended}'\n",
+    )
+
+
 def test_sessions__of_a_status_are_found_by_the_index_of_the_server(
     served: Bench, ended: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

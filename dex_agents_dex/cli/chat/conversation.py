@@ -187,7 +187,7 @@ class Conversation:
     def _begin_edit(self, asked: AgentInterrupt) -> None:
         if digest(asked.arguments) != asked.arguments_digest:
             self._quietly(
-                "  these arguments are too long to be edited here: see `dex-agents approve`"
+                "  these arguments are too long to be edited here: see `dex-agents approve --edit`"
             )
             return
         self._editing = asked
