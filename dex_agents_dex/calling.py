@@ -59,8 +59,10 @@ async def read_entries(
     session: SessionId,
     entries: dex.AttributeMap[Any],
     request: ReadEntries,
+    *,
+    run_id: str = "",
 ) -> StoredTexts:
-    """Entries of ``session``, by the ``rpc`` of its Flow that reads them.
+    """Entries of ``session``, by the ``rpc`` of its Flow that reads them; of one run, if it is named.
 
     Raises:
         AgentSessionError: it did not get through in time, or was refused.
@@ -71,6 +73,6 @@ async def read_entries(
     return await retrying(
         client,
         session,
-        lambda: client.invoke_rpc(rpc, session, request, options=options),
+        lambda: client.invoke_rpc(rpc, session, request, run_id=run_id, options=options),
         within=PATIENT,
     )

@@ -107,11 +107,11 @@ class AgentSessionFlow(StoreRpcs, dex.Flow[StartAgentSession]):
         )
 
     def bind(self, client: dex.AsyncClient) -> None:
-        """Let the Steps of this Flow ask their own sessions through ``client``."""
+        """Let the Steps of this Flow ask their own sessions through ``client``: one server's, the last that is given."""
         self._client = client
 
-    async def claim(self, session: SessionId, request: ClaimToolCall) -> bool:
-        """Ask ``session`` for the right to run a single-attempt call; a Step does so before it runs it.
+    async def claim(self, session: SessionId, run_id: str, request: ClaimToolCall) -> bool:
+        """Ask one run of ``session`` for the right to run a single-attempt call; a Step does so before it runs it.
 
         Raises:
             FlowNotBound: there is no client to ask through.
@@ -122,21 +122,28 @@ class AgentSessionFlow(StoreRpcs, dex.Flow[StartAgentSession]):
         return await retrying(
             client,
             session,
-            lambda: client.invoke_rpc(self.claim_tool_call, session, request, options=options),
+            lambda: client.invoke_rpc(
+                self.claim_tool_call, session, request, run_id=run_id, options=options
+            ),
             within=PATIENT,
         )
 
     async def read_entries(
-        self, session: SessionId, entries: dex.AttributeMap[Any], request: ReadEntries
+        self,
+        session: SessionId,
+        run_id: str,
+        entries: dex.AttributeMap[Any],
+        request: ReadEntries,
     ) -> StoredTexts:
-        """Ask ``session`` for stored entries that Dex did not load for a Step.
+        """Ask one run of ``session`` for stored entries that Dex did not load for a Step.
 
         Raises:
             FlowNotBound: there is no client to ask through.
             AgentSessionError: the session could not be asked.
         """
         client = self._bound("read a long session")
-        return await read_entries(client, self.stored_entries, session, entries, request)
+        rpc = self.stored_entries
+        return await read_entries(client, rpc, session, entries, request, run_id=run_id)
 
     def _bound(self, purpose: str) -> dex.AsyncClient:
         if self._client is None:

@@ -65,9 +65,12 @@ _BEAT: Final = timedelta(seconds=20)
 
 
 class OwnSession(Protocol):
-    """What a Step asks its own session for: the right to run a single-attempt call, and stored entries."""
+    """What a Step asks its own session for: the right to run a single-attempt call, and stored entries.
 
-    async def claim(self, session: SessionId, request: ClaimToolCall) -> bool:
+    It is asked of the Step's own run: another session may have the ID by now, or have it on another server.
+    """
+
+    async def claim(self, session: SessionId, run_id: str, request: ClaimToolCall) -> bool:
         """Whether the session grants the claim.
 
         Raises:
@@ -76,7 +79,11 @@ class OwnSession(Protocol):
         ...
 
     async def read_entries(
-        self, session: SessionId, entries: dex.AttributeMap[Any], request: ReadEntries
+        self,
+        session: SessionId,
+        run_id: str,
+        entries: dex.AttributeMap[Any],
+        request: ReadEntries,
     ) -> StoredTexts:
         """Entries that Dex did not load for the Step.
 
@@ -198,11 +205,12 @@ class DexStepPort:
     async def _claim(self, turn: TurnId, call: ToolCallId) -> bool:
         # The claimant is new for each delivery, and the same for the retries of its one request.
         request = ClaimToolCall(turn, call, claimant=uuid4().hex)
-        return await self._binding.own_session.claim(SessionId(self._context.flow_id), request)
+        session, run_id = SessionId(self._context.flow_id), self._context.run_id
+        return await self._binding.own_session.claim(session, run_id, request)
 
     async def _ask(self, entries: dex.AttributeMap[Any], request: ReadEntries) -> StoredTexts:
-        session = SessionId(self._context.flow_id)
-        return await self._binding.own_session.read_entries(session, entries, request)
+        session, run_id = SessionId(self._context.flow_id), self._context.run_id
+        return await self._binding.own_session.read_entries(session, run_id, entries, request)
 
     @asynccontextmanager
     async def _beating(self) -> AsyncIterator[None]:

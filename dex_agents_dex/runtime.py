@@ -136,9 +136,9 @@ class AgentRuntime:
                 dex.AsyncClient(registry, cache, server.client_options)
             )
             await require_server(client, _ANSWERS_WITHIN)
-            for flow in self._flows.values():
-                flow.bind(client)
             if self._serve:
+                for flow in self._flows.values():
+                    flow.bind(client)
                 worker = dex.AsyncWorker(registry, cache, server.worker_options(self._pull))
                 await stack.enter_async_context(serving(worker, _REGISTERS_WITHIN))
                 self._worker = worker

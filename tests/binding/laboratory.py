@@ -128,11 +128,15 @@ class _Wait(_ProbeStep):
 
 
 class _NotAsked:
-    async def claim(self, session: SessionId, request: ClaimToolCall) -> bool:
+    async def claim(self, session: SessionId, run_id: str, request: ClaimToolCall) -> bool:
         raise AssertionError(f"nothing runs here, and yet {session} is asked for {request}")
 
     async def read_entries(
-        self, session: SessionId, entries: dex.AttributeMap[Any], request: ReadEntries
+        self,
+        session: SessionId,
+        run_id: str,
+        entries: dex.AttributeMap[Any],
+        request: ReadEntries,
     ) -> StoredTexts:
         raise AssertionError(f"all is loaded here, and yet {session} is asked for {request}")
 

@@ -37,14 +37,17 @@ class LateFlow(AgentSessionFlow):
         super().__init__(ScriptedRunner(state_dir), flow_type=SCRIPTED, options=OPTIONS)
         self._state_dir = state_dir
 
-    async def claim(self, session: SessionId, request: ClaimToolCall) -> bool:
+    async def claim(self, session: SessionId, run_id: str, request: ClaimToolCall) -> bool:
         gate = gate_of(self._state_dir, session, "claiming")
         gate.mark_reached()
         await gate.wait_for_release()
-        granted = await super().claim(session, request)
-        told = "claim granted" if granted else "claim refused"
-        gate_of(self._state_dir, session, told).mark_reached()
-        return granted
+        told = "claim refused"
+        try:
+            if granted := await super().claim(session, run_id, request):
+                told = "claim granted"
+            return granted
+        finally:
+            gate_of(self._state_dir, session, told).mark_reached()
 
 
 async def main() -> None:

@@ -28,6 +28,7 @@ from .lives import executions
 from .script import Call, Reply
 
 LATE_WORKER: Final = "tests.binding.late_worker"
+HELD_WORKER: Final = "tests.binding.held_worker"
 PAYS: Final = (Reply(calls=(Call(id="c", tool="pay", gate="paying"),)), Reply(text="an answer"))
 
 
@@ -56,20 +57,25 @@ async def cable(redelivering: Breakable) -> AsyncIterator[Cable]:
         yield laid
 
 
-async def _late_worker(on: Breakable, cable: Cable) -> ChildProgram:
-    late = ChildProgram(
-        "late-worker",
-        [LATE_WORKER],
-        log_path=on.state_dir / "late-worker.log",
+async def _worker(on: Breakable, module: str, **env: str) -> ChildProgram:
+    """One that the stack does not know of: who starts it ends it."""
+    worker = ChildProgram(
+        module.rpartition(".")[2],
+        [module],
+        log_path=on.state_dir / f"{module}.log",
         cwd=ROOT,
         env={
             STATE_DIR_VARIABLE: str(on.state_dir),
             SERVER_ADDRESS_VARIABLE: on.stack.server_address,
-            CABLE_VARIABLE: cable.address,
+            **env,
         },
     )
-    await late.wait_for_line(READY_LINE)
-    return late
+    await worker.wait_for_line(READY_LINE)
+    return worker
+
+
+async def _late_worker(on: Breakable, cable: Cable) -> ChildProgram:
+    return await _worker(on, LATE_WORKER, **{CABLE_VARIABLE: cable.address})
 
 
 def _conversation(on: Breakable, flow_type: str) -> Conversation:
@@ -101,6 +107,39 @@ async def test_late_worker__that_was_given_the_same_attempt_runs_nothing(
     assert ("CallSingleAttemptTool", EXECUTE_COMPLETED_EVENT, 1) in await executions(
         conversation, redelivering.stack
     )
+
+
+async def test_late_worker__of_an_erased_session_runs_nothing_for_the_one_that_has_its_id_now(
+    redelivering: Breakable, cable: Cable
+) -> None:
+    """The same turn asks for a call of the same ID, which nobody has claimed yet."""
+    session_id = redelivering.new_session_id()
+    held_at = "CallSingleAttemptTool.execute"
+    conversation = Conversation(
+        redelivering.stack.sessions(SCRIPTED), f"{held_at}-{session_id}", redelivering.state_dir
+    )
+    cable.duplicate_delivery("CallSingleAttemptTool-1")
+    workers = [await _late_worker(redelivering, cable)]
+    try:
+        await conversation.start(*PAYS)
+        await cable.wait_until_broken()
+        await conversation.gate("claiming").wait_until_reached()
+        await conversation.sessions.erase_session(conversation.session_id)
+
+        prompt = await _worker(redelivering, HELD_WORKER)
+        workers.append(prompt)
+        await conversation.start(*PAYS)
+        await conversation.gate(held_at).wait_until_reached()
+        conversation.gate("claiming").release()
+        await conversation.gate("claim refused").wait_until_reached()
+        conversation.gate(held_at).release()
+        conversation.gate("paying").release()
+
+        assert await conversation.answers() == ["c: done", "an answer"]
+    finally:
+        for worker in workers:
+            worker.kill()
+    assert conversation.processes("pay") == [prompt.pid]
 
 
 async def test_second_worker__that_is_given_a_claimed_attempt_runs_nothing(

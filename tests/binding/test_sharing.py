@@ -13,7 +13,9 @@ from dex_agents_dex.devengine.data_directory import DataDirectory
 from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE
 from dex_agents_dex.testing import wait_until
 
-from .flows import build_flows
+from .conversation import Conversation
+from .flows import SCRIPTED, build_flows
+from .script import Call, Reply
 
 
 @pytest.fixture(autouse=True)
@@ -68,3 +70,17 @@ async def test_engine__stays_while_a_second_program_uses_it(tmp_path: Path) -> N
 
     assert after_the_first == first.server_address
     await wait_until("the engine's end", lambda: directory.address_of_running_engine() is None)
+
+
+async def test_worker__claims_by_its_own_client_when_another_of_its_program_has_come_and_gone(
+    tmp_path: Path,
+) -> None:
+    flows, data_dir = build_flows(tmp_path), tmp_path / "data"
+    async with AgentRuntime(*flows, data_dir=data_dir) as serving:
+        async with AgentRuntime(*flows, data_dir=data_dir, serve=False):
+            pass
+        conversation = Conversation(serving.sessions(SCRIPTED), "s", tmp_path)
+
+        await conversation.start(Reply(calls=(Call(id="c", tool="pay"),)), Reply(text="an answer"))
+
+        assert await conversation.answers() == ["c: done", "an answer"]
