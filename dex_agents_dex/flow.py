@@ -107,7 +107,7 @@ class AgentSessionFlow(StoreRpcs, dex.Flow[StartAgentSession]):
         )
 
     def bind(self, client: dex.AsyncClient) -> None:
-        """Let the Steps of this Flow ask their own sessions through ``client``: one server's, the last that is given."""
+        """Let the Steps of this Flow ask their own sessions through ``client``, the last that is given."""
         self._client = client
 
     async def claim(self, session: SessionId, run_id: str, request: ClaimToolCall) -> bool:

@@ -121,8 +121,10 @@ class SessionReader:
         )
 
     def _identified_view(self, kind: type[RpcView], request: IdentifiedRequest) -> RpcView:
-        key = request_ids_key(request.request_id)
-        taken: tuple[str, ...] = TAKEN_REQUEST_IDS.get(self.context, key) or ()
+        taken: tuple[str, ...] = ()
+        if request.request_id:  # an older client asks without one, and has none loaded
+            key = request_ids_key(request.request_id)
+            taken = TAKEN_REQUEST_IDS.get(self.context, key) or ()
         if issubclass(kind, QueueingView):
             return self.fill(QueueingView, taken_request_ids=taken, queued=self._queued())
         if issubclass(kind, SteeringView):

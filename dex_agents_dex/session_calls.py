@@ -116,9 +116,11 @@ class SessionCalls(SessionReads):
         """Take a queued message back; False once it was taken, or when there is none of this ID.
 
         Raises:
+            ValueError: ``message_id`` cannot be an ID.
             SessionNotFound: there is no open session of this ID.
+            SessionBusy: others kept changing the session for 5 seconds.
         """
-        request = WithdrawUserMessage(message_id)
+        request = WithdrawUserMessage(message_id, request_id=_fresh_id())
         try:
             return await self._ask(session_id, self._flow.withdraw_user_message, request)
         except dex.ChannelMessageNotFoundError:

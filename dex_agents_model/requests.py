@@ -69,9 +69,14 @@ class SteerUserMessage:
 
 @frozen
 class WithdrawUserMessage:
-    """Take a queued message back. Reply: False when it is not in the queue (any more)."""
+    """Take a queued message back. Reply: False when it is not in the queue (any more).
+
+    ``request_id`` names the withdrawal over its retries, so that a repeat of one that was done is not
+    told that a turn took the message; empty means unnamed.
+    """
 
     message_id: str = field(validator=refuse_unusable_id)
+    request_id: str = field(default="", validator=refuse_unusable_id)
 
 
 @frozen
@@ -140,7 +145,9 @@ class ListAgentMessages:
     limit: int = field(default=MAX_PAGE_MESSAGES, converter=_clamped)
 
 
-IdentifiedRequest: TypeAlias = SendUserMessage | SteerUserMessage | ResolveInterrupt
+IdentifiedRequest: TypeAlias = (
+    SendUserMessage | SteerUserMessage | WithdrawUserMessage | ResolveInterrupt
+)
 """Those that count once however often they are repeated."""
 Request: TypeAlias = (
     SendUserMessage

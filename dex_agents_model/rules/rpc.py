@@ -53,7 +53,6 @@ from ..views import (
     AnswerView,
     CallView,
     QueueingView,
-    QueueView,
     RequestIdsView,
     SessionView,
     SteeringView,
@@ -120,12 +119,20 @@ def steer_user_message(
 
 
 def withdraw_user_message(
-    request: WithdrawUserMessage, view: QueueView, now: datetime
+    request: WithdrawUserMessage, view: QueueingView, now: datetime
 ) -> RpcDecision[bool]:
-    """Take a message out of the queue while it is there."""
+    """Take a message out of the queue while it is there; a repeat hears of the first time."""
+    if _was_taken(request.request_id, view):
+        return RpcDecision(reply=True)
     for pending in view.queued:
         if request.message_id and pending.message.message_id == request.message_id:
-            return RpcDecision(writes=(WithdrawQueued(pending.channel_message_id),), reply=True)
+            return RpcDecision(
+                writes=(
+                    WithdrawQueued(pending.channel_message_id),
+                    *_taken(request.request_id, view),
+                ),
+                reply=True,
+            )
     return RpcDecision(reply=False)
 
 

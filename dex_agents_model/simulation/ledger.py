@@ -22,6 +22,7 @@ from ..effects import Occurrence, UserSpoke, UserSteered
 from ..ids import InterruptId
 from ..policy import EFFECT_RULES
 from ..records import AgentUserMessage
+from ..requests import Reply, Request, WithdrawUserMessage
 from .channels import user_message_of
 from .evaluation import Decided
 from .world import Ledger, Started
@@ -56,6 +57,13 @@ def after_commit(ledger: Ledger, on: Occurrence | None, decided: Decided) -> Led
         ledger = _after_publish(ledger, publish)
     for write in decided.writes:
         ledger = _after_write(ledger, write)
+    return ledger
+
+
+def after_answer(ledger: Ledger, request: Request, reply: Reply | None) -> Ledger:
+    """``request`` was committed with this ``reply``."""
+    if isinstance(request, WithdrawUserMessage) and request.request_id and reply is True:
+        return evolve(ledger, withdrawals=ledger.withdrawals | {request.request_id})
     return ledger
 
 

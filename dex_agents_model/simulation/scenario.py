@@ -124,7 +124,7 @@ def requests_for(act: Act, number: int) -> tuple[Request, ...]:
             message = AgentUserMessage(text, f"message-{number}")
             return (SteerUserMessage(SteeringMessage(message, rejects)),)
         case Withdraws(said):
-            return (WithdrawUserMessage(f"message-{said}"),)
+            return (WithdrawUserMessage(f"message-{said}", f"withdrawal-{number}"),)
         case Answers(approved=approved):
             choices = (True, False) if approved is None else (approved,)
             return tuple(_answer(act, number, approved=choice) for choice in choices)

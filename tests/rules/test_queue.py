@@ -34,7 +34,6 @@ from dex_agents_model.views import (
     PendingSteering,
     PendingUserMessage,
     QueueingView,
-    QueueView,
     SteeringView,
 )
 
@@ -147,15 +146,18 @@ QUEUED: Final = tuple(
 WITHDRAWALS = tuple(
     Answers(
         f"withdraw_user_message__{claim}",
-        WithdrawUserMessage(message_id),
-        view(QueueView, queued=queued),
+        WithdrawUserMessage(message_id, request_id),
+        view(QueueingView, queued=queued, taken_request_ids=("w-1",)),
         then,
     )
-    for claim, message_id, queued, then in (
-        ("takes_a_waiting_message_out", "m-2", QUEUED,
+    for claim, message_id, request_id, queued, then in (
+        ("takes_a_waiting_message_out", "m-2", "", QUEUED,
          RpcDecision(writes=(WithdrawQueued("channel-2"),), reply=True)),
-        ("refuses_one_that_is_not_there_any_more", "m-2", QUEUED[:2], REFUSED),
-        ("refuses_to_take_out_what_has_no_name", "", QUEUED, REFUSED),
+        ("marks_its_id", "m-2", "w-2", QUEUED,
+         RpcDecision(writes=(WithdrawQueued("channel-2"), SetTakenRequestIds(("w-1", "w-2"))), reply=True)),
+        ("tells_a_repeat_that_it_was_done", "m-2", "w-1", QUEUED[:2], ACCEPTED_BEFORE),
+        ("refuses_one_that_is_not_there_any_more", "m-2", "w-2", QUEUED[:2], REFUSED),
+        ("refuses_to_take_out_what_has_no_name", "", "", QUEUED, REFUSED),
     )
 )  # fmt: skip
 

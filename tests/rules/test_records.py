@@ -68,6 +68,7 @@ def test_user_message__is_cleaned_wherever_it_comes_from() -> None:
     [
         (lambda text: AgentUserMessage("hi", text), "message_id"),
         (WithdrawUserMessage, "message_id"),
+        (lambda text: WithdrawUserMessage("m-1", text), "request_id"),
         (lambda text: ResolveInterrupt(ASKED, True, arguments_digest=text), "arguments_digest"),
         (lambda text: ResolveInterrupt(ASKED, True, edited_arguments=text), "edited_arguments"),
         (lambda text: ResolveInterrupt(ASKED, True, request_id=text), "request_id"),

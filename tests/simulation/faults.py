@@ -607,6 +607,12 @@ FAULTS: Final = (
         _MESSAGES,
     ),
     PlantedFault(
+        "a repeated withdrawal is told that it came too late",
+        replies(WithdrawUserMessage, _forgetting_the_request),
+        "withdraw",
+        _MESSAGES,
+    ),
+    PlantedFault(
         "the first message is written anew",
         decisions(RunModel, TurnCompleted, writing(_over_the_first_one)),
         "two-messages",

@@ -247,6 +247,11 @@ SAMPLES: Final = (
         AgentMessage(3, TURN, MessageRole.USER, "<image>", "look", unbuilt="too odd"),
     ),
     Sample("message_with_output", AgentMessage, evolve(MESSAGE, output='{"days":3}')),
+    Sample(
+        "request_WithdrawUserMessage_named",
+        requests.WithdrawUserMessage,
+        requests.WithdrawUserMessage("message-1", "request-1"),
+    ),
     Sample("usage", AgentUsage, USAGE),
     Sample("user_message", AgentUserMessage, HELLO),
     Sample("interrupts", tuple[AgentInterrupt, ...], (INTERRUPT,)),
