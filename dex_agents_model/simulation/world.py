@@ -108,9 +108,10 @@ class Ledger:
     """What the world has promised and seen. No rule reads it: it exists for the invariants alone.
 
     ``accepted`` names every message that users had accepted; ``queued`` and ``steering`` those of
-    them that nothing has taken, in order; ``withdrawals`` the requests that took one back; ``heard`` are the texts that steered the running turn.
-    ``raised`` are all questions ever asked; ``answered`` the accepted answers that no Step has
-    applied; ``started`` the calls of the running turn, and every single-attempt call.
+    them that nothing has taken, in order; ``withdrawals`` the requests that took one back; ``heard``
+    are the texts that steered the running turn. ``raised`` are all questions ever asked;
+    ``answered`` the accepted answers that no Step has applied; ``started`` the calls of the running
+    turn, and every single-attempt call.
     """
 
     accepted: frozenset[str] = frozenset()
