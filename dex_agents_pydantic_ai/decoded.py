@@ -57,7 +57,8 @@ def _copied(message: ModelMessage) -> ModelMessage:
 
 
 def _shallow(value: T) -> T:
-    """As `copy.copy` does it, in a quarter of its time: this is done for every message of a session."""
+    """As `copy.copy` does it, in a tenth of its time: this is done for every message of a session."""
     own = object.__new__(type(value))
-    vars(own).update(vars(value))
+    # Not updated in place: an object without a dict of its own yet takes three times as long.
+    own.__dict__ = value.__dict__.copy()
     return own

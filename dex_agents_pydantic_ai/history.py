@@ -27,7 +27,7 @@ from pydantic_ai.messages import (
 from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
-from dex_agents_model import AgentMessage, FrameworkMessage, MessageRole, ToolCallId, TurnId
+from dex_agents_model import AgentMessage, FrameworkMessage, MessageRole, ToolCallId
 from dex_agents_model.text import clean_text, shorten
 
 from .cleaning import clean_dumped_messages
@@ -187,23 +187,22 @@ def earlier_turns(messages: Sequence[AgentMessage], decode: Decode) -> list[Mode
 
     An opening request that was kept stands for the user message before it.
     """
-    loaded = [decode(message) for message in messages]
     replayed: list[ModelMessage] = []
-    turn_id = None
-    for index, message in enumerate(messages):
-        begins_turn, turn_id = message.turn_id != turn_id, message.turn_id
-        following = messages[index + 1 : index + 2]
-        if begins_turn and following and _is_opening(following[0], loaded[index + 1], turn_id):
-            continue
-        replayed.append(loaded[index])
+    turn_id, place = None, 0
+    for message in messages:
+        loaded = decode(message)
+        place = place + 1 if message.turn_id == turn_id else 1
+        turn_id = message.turn_id
+        if place == 2 and _is_opening(message, loaded):
+            replayed.pop()
+        replayed.append(loaded)
     return replayed
 
 
-def _is_opening(stored: AgentMessage, message: ModelMessage, turn_id: TurnId) -> bool:
+def _is_opening(stored: AgentMessage, message: ModelMessage) -> bool:
     """Whether the second message of a turn is the request with the user's prompt and more."""
     return (
-        stored.turn_id == turn_id
-        and stored.role is MessageRole.USER
+        stored.role is MessageRole.USER
         and stored.text is None
         and any(isinstance(part, UserPromptPart) for part in message.parts)
     )
