@@ -1,6 +1,12 @@
 """Agent sessions on Dex: the Flow, the client, the runtime, and a dev engine for one machine."""
 
 import os
+from importlib.util import find_spec
+
+if find_spec("dex") is None:
+    raise ModuleNotFoundError(
+        "dex_agents_dex needs the Dex SDK: pip install 'dex-agent-sessions[dex]'", name="dex"
+    )
 
 # Read by gRPC as it is imported. Below errors its core tells on standard error how connections end.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

@@ -72,7 +72,11 @@ class TurnOutcome:
 
 
 class AgentSessionClient(SessionOperations):
-    """Sessions of one Flow type, as an application uses them."""
+    """Sessions of one Flow type, as an application uses them; `AgentRuntime.sessions` makes it.
+
+    Every call may raise `EngineUnavailable`, `AccessDenied` and, where a Worker is to answer and none
+    does, `WorkerFailed`.
+    """
 
     async def follow(
         self,
@@ -139,9 +143,12 @@ class AgentSessionClient(SessionOperations):
     ) -> TurnOutcome:
         """Send a message, and wait until the turn that it begins has ended.
 
+        Bound the wait with ``asyncio.timeout``: a tool may wait for a person, and a message that is
+        withdrawn begins no turn.
+
         Raises:
             ValueError: the agent cannot read ``content``.
-            MessageRefused: the message is blank or too long.
+            MessageRefused: the message is blank or too long, or the queue holds 2 MiB.
             SessionNotFound: there is no open session of this ID.
         """
         token = await self._latest_event_token(SessionId(session_id))
@@ -150,7 +157,7 @@ class AgentSessionClient(SessionOperations):
             session_id, text, content=content, message_id=message_id
         ):
             refusal = self._flow.options.user_message_refusal(text, content)
-            refusal = refusal or "the session refused it"
+            refusal = refusal or "too much waits in its queue already"
             raise MessageRefused(f"the message was not sent to session {session_id!r}: {refusal}")
         turn = None
         while turn is None:

@@ -36,7 +36,7 @@ class TurnNotFound(AgentSessionError):
 
 
 class MessageRefused(AgentSessionError):
-    """The session did not take the message; the reason is in the text."""
+    """The session did not take the message: it is blank or too long, or too much waits already."""
 
 
 class SessionBusy(AgentSessionError):

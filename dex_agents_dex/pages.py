@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from dex_agents_model.ids import ToolCallId
 from dex_agents_model.layout import message_key, read_message, read_tool_call
 from dex_agents_model.records import AgentMessage, AgentState, RunningModel, RunningTools
 from dex_agents_model.requests import MAX_PAGE_MESSAGES, MAX_READ_BYTES, ListAgentMessages
-from dex_agents_model.text import size_bytes
 
 from .entries import Entries
 from .schema import (
@@ -63,7 +62,7 @@ async def _read(entries: Entries, sequences: Sequence[int], limit: int) -> list[
     found: list[AgentMessage] = []
     for start in range(0, len(sequences), _AT_ONCE):
         found += await _read_kept(entries, sequences[start : start + _AT_ONCE])
-        if len(found) > limit or _bytes(found) > MAX_READ_BYTES:
+        if len(found) > limit or sum(each.size_bytes for each in found) > MAX_READ_BYTES:
             break
     return found
 
@@ -75,8 +74,3 @@ async def _read_kept(entries: Entries, sequences: Sequence[int]) -> list[AgentMe
     parts = await entries.stored(AGENT_MESSAGE_PARTS, keys)
     whole = (head for head in heads.values() if parts.keys() >= set(head.part_keys()))
     return [read_message(head, parts) for head in whole]
-
-
-def _bytes(messages: Iterable[AgentMessage]) -> int:
-    texts = ((m.framework_item, m.text or "", m.output or "") for m in messages)
-    return sum(size_bytes(text) for each in texts for text in each)

@@ -103,12 +103,11 @@ def _is_read(key: MessageKey | CallKey, through: int, turn: TurnId) -> bool:
 
 
 def _size_bytes(record: _Kept) -> int:
-    texts: tuple[str | None, ...]
     match record:
-        case AgentMessage(framework_item=item, text=text, output=output):
-            texts = (item, text, output)
+        case AgentMessage():
+            size = record.size_bytes
         case Succeeded(output=output, framework_content=content):
-            texts = (record.arguments, output, content)
+            size = sum(map(size_bytes, (record.arguments, output, content or "")))
         case _:
-            texts = (record.arguments,)
-    return sum(size_bytes(text) for text in texts if text) + _OVERHEAD_BYTES
+            size = size_bytes(record.arguments)
+    return size + _OVERHEAD_BYTES

@@ -36,6 +36,7 @@ from dex_agents_model.requests import ListApprovals
 from dex_agents_model.wire import JsonData
 
 from .calling import PATIENT, read_entries, retrying
+from .codec import STATE
 from .entries import Entries
 from .entry_texts import ForgetEntries, ReadEntries, ReadWaiting, StoredTexts
 from .errors import WorkerFailed
@@ -57,7 +58,6 @@ from .schema import (
 
 R = TypeVar("R")
 
-_STATE: Final = cast("type[AgentState]", AgentState)
 _CALL: Final = cast("type[AgentToolCall]", AgentToolCall)
 _KEYS_AT_ONCE: Final = 500
 _MESSAGES_AT_ONCE: Final = 200
@@ -75,7 +75,7 @@ class _Inventory:
     def of(cls, singletons: Mapping[str, JsonData]) -> _Inventory:
         state = singletons.get(AGENT_STATE.name)
         count = singletons.get(RUN_STATE_PART_COUNT.name, 0)
-        return cls(None if state is None else wire.load(state, _STATE), cast("int", count))
+        return cls(None if state is None else wire.load(state, STATE), cast("int", count))
 
     @property
     def messages(self) -> Sequence[str]:

@@ -1,8 +1,17 @@
 """The Pydantic AI adapter: runs an agent of that framework as a durable session.
 
-What an application uses is named here; no code may live here.
+What an application uses is named here; nothing else may live here.
 """
 
+from importlib.util import find_spec
+
+if find_spec("pydantic_ai") is None:
+    raise ModuleNotFoundError(
+        "dex_agents_pydantic_ai needs Pydantic AI: pip install 'dex-agent-sessions[pydantic-ai]'",
+        name="pydantic_ai",
+    )
+
+# isort: split
 from .flow import pydantic_ai_session_flow
 from .runner import AgentModel, DepsFactory, PydanticAIRunner
 from .tool_step import IDEMPOTENCY_KEY_METADATA_KEY, deferred_tool_idempotency_key

@@ -51,7 +51,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     installed = home.python(*pip, "--require-hashes", "--requirement", lock)
     assert installed.returncode == 0, installed.stderr
-    shutil.copytree(ROOT / "dex_agents_model", home.path / "dex_agents_model")
+    for package in ("dex_agents_model", "dex_agents_dex", "dex_agents_pydantic_ai"):
+        shutil.copytree(ROOT / package, home.path / package)
     (home.path / "tests" / "rules").mkdir(parents=True)
     for name in (*TAKES_A_TURN, "tests/model_alone_script.py"):
         shutil.copy(ROOT / name, home.path / name)
@@ -63,6 +64,16 @@ def test_model__is_alone(home: Home, package: str) -> None:
     tried = home.python("-c", f"import {package}")
 
     assert tried.stderr.endswith(f"ModuleNotFoundError: No module named '{package}'\n")
+
+
+@pytest.mark.parametrize(
+    ("package", "extra"),
+    [("dex_agents_dex", "dex"), ("dex_agents_pydantic_ai", "pydantic-ai")],
+)
+def test_other_packages__say_which_extra_they_need(home: Home, package: str, extra: str) -> None:
+    tried = home.python("-c", f"import {package}")
+
+    assert tried.stderr.endswith(f": pip install 'dex-agent-sessions[{extra}]'\n")
 
 
 def test_model__imports_every_module(home: Home) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from dex_agents_model.records import AgentInterrupt
@@ -14,9 +12,7 @@ from .names import JSON_OBJECT, QUESTION, SESSION, TURN, this_person
 from .options import as_json
 from .questions import waiting_question
 from .trouble import Trouble, run
-from .words import in_one_line, write_json
-
-_REFUSED_TEXT: Final = "the session refused the message: it is blank or too long"
+from .words import MESSAGE_REFUSED, in_one_line, write_json
 
 
 @click.command()
@@ -32,7 +28,7 @@ def send(session: str, text: str, as_json: bool, place: Place) -> None:
       dex-agents send order-7 "And what about the invoice?"
     """
     accepted = run(ask(place, session, lambda s: s.send_user_message(session, text)))
-    _tell(accepted, "queued", _REFUSED_TEXT, as_json=as_json)
+    _tell(accepted, "queued", MESSAGE_REFUSED, as_json=as_json)
 
 
 @click.command()
@@ -63,7 +59,7 @@ def steer(session: str, text: str, keep_questions: bool, as_json: bool, place: P
             ),
         )
     )
-    _tell(accepted, "taken", _REFUSED_TEXT, as_json=as_json)
+    _tell(accepted, "taken", MESSAGE_REFUSED, as_json=as_json)
 
 
 @click.command()

@@ -15,8 +15,8 @@ from dex_agents_model import wire
 from dex_agents_model.records import ApprovalRecord
 from dex_agents_model.requests import AgentSnapshot
 
+from ..server_history import EndedStep, ended_steps
 from .connecting import Place, at_a_place, in_time, session_at
-from .history import EndedStep, read_steps
 from .names import SESSION
 from .options import as_json
 from .trouble import run
@@ -83,7 +83,7 @@ async def _read(place: Place, session: str, *, with_steps: bool) -> _Shown:
             approvals.extend(page.approvals)
             if not page.has_more:
                 break
-        steps = await read_steps(found.server, session) if with_steps else ()
+        steps = await ended_steps(found.server, session) if with_steps else ()
         return _Shown(place, found.info, snapshot, tuple(approvals), steps)
 
 

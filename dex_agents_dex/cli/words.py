@@ -32,6 +32,9 @@ from dex_agents_model.requests import AgentSnapshot
 from dex_agents_model.text import digest, size_bytes
 
 SHOWN_CHARACTERS: Final = 200
+MESSAGE_REFUSED: Final = (
+    "the session refused the message: it is blank or too long, or too much waits already"
+)
 _UNBOUNDED_CELLS: Final = 1_000_000
 
 GOOD: Final = "green"

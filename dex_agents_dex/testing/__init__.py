@@ -3,17 +3,16 @@
 Nothing here is for production. Only `plugin` needs pytest; it is not imported from here.
 """
 
-from .cables import Cable
-from .children import ChildProgram
-from .gates import FileGate
-from .history import (
+from ..server_history import (
     EXECUTE_COMPLETED_EVENT,
     EXECUTE_FAILED_EVENT,
     WAIT_FOR_COMPLETED_EVENT,
     WAIT_FOR_FAILED_EVENT,
-    StepHistoryEntry,
-    read_step_history,
 )
+from .cables import Cable
+from .children import ChildProgram
+from .gates import FileGate
+from .history import StepHistoryEntry, read_step_history
 from .invocations import Invocation, InvocationLog
 from .serving import run_agent_worker
 from .stack import AgentTestStack

@@ -3,29 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from attrs import frozen
-from dex.dexpb import dex_pb2 as pb
 
 from ..dex_server import DexServer
-from ..server_history import history_events
-
-WAIT_FOR_COMPLETED_EVENT: Final = "step_wait_for_completed"
-"""A Step's wait_for has returned."""
-WAIT_FOR_FAILED_EVENT: Final = "step_wait_for_failed"
-"""A Step's wait_for has failed at its last attempt."""
-EXECUTE_COMPLETED_EVENT: Final = "step_execute_completed"
-"""A Step's execute has committed."""
-EXECUTE_FAILED_EVENT: Final = "step_execute_failed"
-"""A Step's execute has failed at its last attempt."""
-
-_STEP_EVENTS: Final = (
-    WAIT_FOR_COMPLETED_EVENT,
-    WAIT_FOR_FAILED_EVENT,
-    EXECUTE_COMPLETED_EVENT,
-    EXECUTE_FAILED_EVENT,
-)
+from ..server_history import ended_steps
 
 
 @frozen
@@ -50,20 +32,8 @@ async def read_step_history(
         EngineUnavailable: the server does not answer.
         SessionNotFound: it knows no such Flow.
     """
-    server = DexServer.at(server_address, token_file)
+    ended = await ended_steps(DexServer.at(server_address, token_file), flow_id)
     return tuple(
-        [
-            _entry(event)
-            async for event in history_events(server, flow_id)
-            if event.WhichOneof("payload") in _STEP_EVENTS
-        ]
-    )
-
-
-def _entry(event: pb.FlowHistoryEvent) -> StepHistoryEntry:
-    event_type = event.WhichOneof("payload")
-    assert event_type is not None
-    context: pb.StepMethodEventContext = getattr(event, event_type).context
-    return StepHistoryEntry(
-        event_type, context.step_type, context.step_execution_id, context.final_attempt
+        StepHistoryEntry(step.event_type, step.step_type, step.step_execution_id, step.attempts)
+        for step in ended
     )

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Final
 
 from ..dex_server import SERVER_ADDRESS_VARIABLE
+from ..errors import EngineUnavailable
 from ..flow import AgentSessionFlow
 from ..runtime import DEFAULT_DRAIN_TIMEOUT, DEFAULT_WORKER_SLOTS, AgentRuntime
 
@@ -30,12 +31,16 @@ def run_agent_worker(
     when its standard input is a pipe and closes: the test that started it is gone.
 
     Raises:
-        KeyError: DEX_SERVER_ADDRESS is not set.
-        EngineUnavailable: that server takes no Worker.
+        EngineUnavailable: DEX_SERVER_ADDRESS is not set, or that server takes no Worker.
     """
+    address = os.environ.get(SERVER_ADDRESS_VARIABLE)
+    if not address:
+        raise EngineUnavailable(
+            f"{SERVER_ADDRESS_VARIABLE} names no Dex server: an AgentTestStack sets it for its Workers"
+        )
     runtime = AgentRuntime(
         *flows,
-        server_address=os.environ[SERVER_ADDRESS_VARIABLE],
+        server_address=address,
         worker_slots=worker_slots,
         drain_timeout=drain_timeout,
     )

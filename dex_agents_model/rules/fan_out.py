@@ -47,14 +47,14 @@ def fan_out_tool_calls(
         return end_after_a_call(step, view, on.usage, refusal)
     usage = view.usage + on.usage
     running = RunningTools(
-        state.turn_count,
-        state.message_count,
-        state.model_calls + 1,
-        state.steering_count,
-        state.history,
-        state.may_compact,
-        on.run_state_tokens,
-        tuple(record.tool_call_id for record in (*view.tool_calls, *records)),
+        turn_count=state.turn_count,
+        message_count=state.message_count,
+        model_calls=state.model_calls + 1,
+        steering_count=state.steering_count,
+        history=state.history,
+        may_compact=state.may_compact,
+        run_state_tokens=on.run_state_tokens,
+        tool_call_ids=tuple(record.tool_call_id for record in (*view.tool_calls, *records)),
         earlier_tool_calls=len(view.tool_calls),
     )
     return StepDecision(

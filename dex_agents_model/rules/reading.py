@@ -23,7 +23,7 @@ from ..requests import (
     ListQueuedMessages,
     QueuedMessagesPage,
 )
-from ..text import shorten, size_bytes
+from ..text import shorten
 from ..views import ApprovalsView, MessagesView, QueueView, SnapshotView
 
 _SHOWN_BYTES: Final = 2048
@@ -74,7 +74,7 @@ def list_queued_messages(
     kept: list[AgentUserMessage] = []
     left_bytes = MAX_READ_BYTES
     for message in (pending.message for pending in view.queued):
-        left_bytes -= size_bytes(message.text) + size_bytes(message.framework_content or "")
+        left_bytes -= message.size_bytes
         if kept and left_bytes < 0:
             break
         kept.append(message)
@@ -87,8 +87,7 @@ def _within_bounds(messages: tuple[AgentMessage, ...], limit: int) -> tuple[Agen
     kept: list[AgentMessage] = []
     left_bytes = MAX_READ_BYTES
     for message in messages[:limit]:
-        texts = (message.framework_item, message.text or "", message.output or "")
-        left_bytes -= sum(map(size_bytes, texts))
+        left_bytes -= message.size_bytes
         if kept and left_bytes < 0:
             break
         kept.append(message)

@@ -173,14 +173,14 @@ def resume_turn(
         return StepDecision(next=GoTo((ResumeTurn(step.turn, still_open),)))
     steering = view.pending_steering
     calling = RunningModel(
-        state.turn_count,
-        state.message_count,
-        state.model_calls,
-        state.steering_count + len(steering),
-        state.history,
-        state.may_compact,
-        state.run_state_tokens,
-        state.tool_call_ids,
+        turn_count=state.turn_count,
+        message_count=state.message_count,
+        model_calls=state.model_calls,
+        steering_count=state.steering_count + len(steering),
+        history=state.history,
+        may_compact=state.may_compact,
+        run_state_tokens=state.run_state_tokens,
+        tool_call_ids=state.tool_call_ids,
     )
     commit = Commit(writes=(SetState(calling),))
     if steering:

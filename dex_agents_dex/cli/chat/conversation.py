@@ -17,7 +17,7 @@ from dex_agents_model.text import digest
 from ...client import AgentSessionClient
 from ...errors import AgentSessionError
 from ..names import json_object
-from ..words import BAD, QUIET, in_one_line, told_queued, told_words
+from ..words import BAD, MESSAGE_REFUSED, QUIET, in_one_line, told_queued, told_words
 from .board import Board
 from .screen import Screen, Typed
 from .watching import Watcher
@@ -134,7 +134,7 @@ class Conversation:
             self._board.session_id, text, message_id=message_id
         ):
             self._board.awaited.discard(message_id)
-            self._screen.line(Text("  the session refused the message: it is too long", BAD))
+            self._screen.line(Text(f"  {MESSAGE_REFUSED}", BAD))
 
     async def _steer(self, text: str) -> None:
         if not text:
@@ -148,7 +148,7 @@ class Conversation:
         if not await self._sessions.steer_user_message(
             self._board.session_id, text, message_id=message_id
         ):
-            self._screen.line(Text("  the session refused the message: it is too long", BAD))
+            self._screen.line(Text(f"  {MESSAGE_REFUSED}", BAD))
 
     async def _cancel(self, _: str) -> None:
         self._board.doing = "cancelling"
