@@ -28,7 +28,7 @@ venv: $(STAMP)  ## make .venv from requirements/dev.txt, once
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "make: found no Python 3.11 or newer; name one with PYTHON=" >&2; exit 1; }
-	@test -x $(BIN)/pip || { echo "making .venv with $(PYTHON)" && "$(PYTHON)" -m venv .venv; }
+	@test -x $(BIN)/pip || { echo "making .venv with $(PYTHON); this takes a minute or more" && "$(PYTHON)" -m venv .venv; }
 	@$(PIP) --require-hashes -r requirements/dev.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@

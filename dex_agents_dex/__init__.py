@@ -5,7 +5,8 @@ from importlib.util import find_spec
 
 if find_spec("dex") is None:
     raise ModuleNotFoundError(
-        "dex_agents_dex needs the Dex SDK: pip install 'dex-agent-sessions[dex]'", name="dex"
+        "dex_agents_dex needs the Dex SDK: install dex-agent-sessions with its extra 'dex'",
+        name="dex",
     )
 
 # Read by gRPC as it is imported. Below errors its core tells on standard error how connections end.

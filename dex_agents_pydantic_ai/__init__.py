@@ -7,7 +7,8 @@ from importlib.util import find_spec
 
 if find_spec("pydantic_ai") is None:
     raise ModuleNotFoundError(
-        "dex_agents_pydantic_ai needs Pydantic AI: pip install 'dex-agent-sessions[pydantic-ai]'",
+        "dex_agents_pydantic_ai needs Pydantic AI:"
+        " install dex-agent-sessions with its extra 'pydantic-ai'",
         name="pydantic_ai",
     )
 

@@ -5,8 +5,9 @@
     curl         localhost:8000/sessions/s-7
     curl -X POST localhost:8000/sessions/s-7/approvals/turn-1.call-1 -d '{"approved": true, "by": "ada"}'
 
-The service keeps nothing: stop it while a refund waits, start it again, and approve then. Its model
-is a script, so it needs no key.
+It needs `pip install starlette uvicorn` beside the extra `pydantic-ai`; with FastAPI it is the same. The
+service keeps nothing: stop it while a refund waits, start it again, and approve then. Its model is a
+script, so it needs no key.
 """
 
 from collections.abc import AsyncIterator

@@ -172,7 +172,7 @@ def report(shop: orders_agent.Shop) -> int:
         screen.line(f"  {name:15} {runs[name]} time(s)")
     screen.line(f"  payments made   {shop.refunds()}")
     promises = {
-        "a read may run again, and did run": runs["find_order"] >= 1,
+        "the read, which may run again, ran": runs["find_order"] >= 1,
         "the cut-off refund ran again, with the same key": runs["refund_order"] == 2
         and len(keys) == 1,
         "the customer was paid exactly once": shop.refunds() == 1,

@@ -1,11 +1,10 @@
-"""docs/model.md draws the table as it is, and its programs, with the README's own, do what they say."""
+"""docs/model.md draws the table as it is, and what pages say of the model alone, their programs do."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -15,7 +14,7 @@ from dex_agents_model.steps import Step
 from dex_agents_model.table import RPCS, SPECS
 from tests.rules.cases import Reacts, all_cases
 
-from .pages import blocks
+from .pages import ROOT, blocks
 
 PAGE = "docs/model.md"
 ALONE = "## Test session logic without an engine"
@@ -88,13 +87,22 @@ def test_rule_tests__run_as_they_are_shown(page: str, heading: str) -> None:
         claim()
 
 
-def test_refund__prints_what_the_page_says(tmp_path: Path) -> None:
-    (program,) = blocks(PAGE, "python", below="## Simulate a session")
-    (printed,) = blocks(PAGE, "text", below="## Simulate a session")
+@pytest.mark.parametrize(
+    ("page", "heading"),
+    [
+        (PAGE, "## Simulate a session"),
+        (PAGE, "## A promise of your own"),
+        ("docs/own_runner.md", "## Every crash, without an engine"),
+    ],
+    ids=["session", "promise", "runner"],
+)
+def test_simulation__prints_what_the_page_says(page: str, heading: str) -> None:
+    (program,) = blocks(page, "python", below=heading)
+    (printed,) = blocks(page, "text", below=heading)
 
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
-        cwd=tmp_path,
+        cwd=ROOT / "examples",
         capture_output=True,
         text=True,
         timeout=60,

@@ -33,6 +33,11 @@ RUN_ELSEWHERE: Final = {
     ("README.md", 1): "test_model_page",
     ("docs/model.md", 0): "test_model_page",
     ("docs/model.md", 1): "test_model_page",
+    ("docs/model.md", 2): "test_model_page",
+    ("docs/own_runner.md", 1): "test_model_page",
+    ("docs/testing.md", 0): "test_testing_page",
+    ("docs/testing.md", 1): "test_testing_page",
+    ("docs/testing.md", 2): "test_testing_page",
 }
 RUN_HERE: Final = {
     ("docs/devengine.md", 0),
@@ -147,7 +152,7 @@ async def test_operating__answers_a_readiness_probe(tmp_path: Path) -> None:
 
 
 def test_own_runner__is_the_one_of_the_example() -> None:
-    (runner,) = programs("docs/own_runner.md")
+    runner, _ = programs("docs/own_runner.md")
 
     assert runner in (ROOT / "examples" / "own_runner.py").read_text(encoding="utf-8")
 

@@ -140,12 +140,17 @@ def stored_messages_never_change(change: Change) -> Iterator[str]:
 
 
 def each_stored_call_has_its_result(change: Change) -> Iterator[str]:
-    """Within a turn every stored tool call is followed by exactly one result, and no result stands alone."""
+    """Within a turn every stored tool call is followed by exactly one result, and no result stands alone.
+
+    Only a runner whose messages name their calls can be held to it: an item is its own affair.
+    """
     open_calls: list[tuple[TurnId, str]] = []
     state = state_in(change.after.records)
     if change.commit(AppendMessages) is None or state is None:
         return
-    for message in messages_in(change.after.records):
+    messages = messages_in(change.after.records)
+    naming = {m.turn_id for m in messages if m.role is MessageRole.ASSISTANT and m.tool_call_id}
+    for message in messages:
         if message.tool_call_id is None or message.sequence <= state.history.summarised_through:
             continue
         call = (message.turn_id, message.tool_call_id)
@@ -153,7 +158,7 @@ def each_stored_call_has_its_result(change: Change) -> Iterator[str]:
             open_calls.append(call)
         elif call in open_calls:
             open_calls.remove(call)
-        else:
+        elif message.turn_id in naming:
             yield f"the message {message.sequence} is a result of {call[1]}, which has no call before it"
     for turn, tool_call_id in open_calls:
         yield f"{tool_call_id} of {turn} is stored without a result"
