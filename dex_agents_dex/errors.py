@@ -12,11 +12,7 @@ import grpc
 SHUT: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 """How a server answers whom it does not let in."""
 
-_NOT_OPEN: Final = (
-    dex.FlowNotFoundError,
-    dex.FlowNotActiveOrNotFoundError,
-    dex.FlowClosingError,
-)
+_NOT_OPEN: Final = (dex.FlowNotActiveOrNotFoundError, dex.FlowClosingError)
 
 
 class AgentSessionError(Exception):
@@ -66,9 +62,11 @@ def clear_errors(session_id: str, server: dex.ClientOptions) -> Iterator[None]:
         yield
     except dex.FlowAlreadyStartedError as error:
         raise SessionAlreadyExists(
-            f"session {session_id!r} exists already, and was not started with this message;"
-            " choose another ID, or send it the message"
+            f"session {session_id!r} exists already, and was started with another message or as"
+            " another Flow type; choose another ID, or send it the message"
         ) from error
+    except dex.FlowNotFoundError as error:
+        raise SessionNotFound(f"there is no session {session_id!r}") from error
     except _NOT_OPEN as error:
         raise SessionNotFound(f"there is no open session {session_id!r}") from error
     except dex.RpcLockConflictError as error:

@@ -8,7 +8,12 @@ from typing import Final
 from dex_agents_model.ids import ToolCallId
 from dex_agents_model.layout import message_key, read_message, read_tool_call
 from dex_agents_model.records import AgentMessage, AgentState, RunningModel, RunningTools
-from dex_agents_model.requests import MAX_PAGE_MESSAGES, MAX_READ_BYTES, ListAgentMessages
+from dex_agents_model.requests import (
+    MAX_PAGE_MESSAGES,
+    MAX_READ_BYTES,
+    ListAgentMessages,
+    message_bytes,
+)
 
 from .entries import Entries
 from .schema import (
@@ -62,7 +67,7 @@ async def _read(entries: Entries, sequences: Sequence[int], limit: int) -> list[
     found: list[AgentMessage] = []
     for start in range(0, len(sequences), _AT_ONCE):
         found += await _read_kept(entries, sequences[start : start + _AT_ONCE])
-        if len(found) > limit or sum(each.size_bytes for each in found) > MAX_READ_BYTES:
+        if len(found) > limit or sum(map(message_bytes, found)) > MAX_READ_BYTES:
             break
     return found
 

@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 from dex_agents_model.calls import AgentToolCall, FinalCall, Succeeded
 from dex_agents_model.ids import ToolCallId, TurnId
 from dex_agents_model.records import AgentMessage
+from dex_agents_model.requests import message_bytes
 from dex_agents_model.text import size_bytes
 
 DEFAULT_CAPACITY_BYTES: Final = 64 * 1024 * 1024
@@ -105,7 +106,7 @@ def _is_read(key: MessageKey | CallKey, through: int, turn: TurnId) -> bool:
 def _size_bytes(record: _Kept) -> int:
     match record:
         case AgentMessage():
-            size = record.size_bytes
+            size = message_bytes(record)
         case Succeeded(output=output, framework_content=content):
             size = sum(map(size_bytes, (record.arguments, output, content or "")))
         case _:

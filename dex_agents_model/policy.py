@@ -67,6 +67,9 @@ class ToolPolicy:
 
 
 def _read_only(policies: Mapping[str, ToolPolicy]) -> Mapping[str, ToolPolicy]:
+    for name, policy in policies.items():
+        if not isinstance(policy, ToolPolicy):
+            raise TypeError(f"tool_policies[{name!r}] is {policy!r:.80}; give a ToolPolicy")
     return MappingProxyType(dict(policies))
 
 
@@ -115,7 +118,12 @@ class CompactionPolicy:
 
 @frozen(kw_only=True)
 class AgentSessionOptions:
-    """How one Flow type treats its sessions. Read anew by each Step, never stored."""
+    """How one Flow type treats its sessions. Read anew by each Step, never stored.
+
+    Raises:
+        ValueError: a limit is out of its range, or the deadline is not positive.
+        TypeError: a policy is no ToolPolicy.
+    """
 
     tool_policies: Mapping[str, ToolPolicy] = field(factory=dict, converter=_read_only)
     """By the tool name that the model calls."""

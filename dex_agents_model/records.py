@@ -12,7 +12,7 @@ from typing import ClassVar, TypeAlias
 from attrs import field, frozen, validators
 
 from .ids import InterruptId, ToolCallId, TurnId
-from .text import clean_text, refuse_unusable_id, size_bytes
+from .text import clean_text, refuse_unusable_id
 
 
 class MessageRole(StrEnum):
@@ -93,12 +93,6 @@ class AgentMessage:
     estimated_tokens: int | None = None
     unbuilt: str | None = None
 
-    @property
-    def size_bytes(self) -> int:
-        """What the message takes of an answer: its texts in UTF-8."""
-        texts = (self.framework_item, self.text or "", self.output or "")
-        return sum(map(size_bytes, texts))
-
 
 @frozen
 class AgentUserMessage:
@@ -112,11 +106,6 @@ class AgentUserMessage:
     text: str = field(converter=clean_text)
     message_id: str = field(default="", validator=refuse_unusable_id)
     framework_content: str | None = None
-
-    @property
-    def size_bytes(self) -> int:
-        """What the message takes where it waits: its texts in UTF-8."""
-        return size_bytes(self.text) + size_bytes(self.framework_content or "")
 
 
 @frozen

@@ -18,7 +18,7 @@ from .records import (
     ApprovalRecord,
     SteeringMessage,
 )
-from .text import clean_text, refuse_unstorable, refuse_unusable_id
+from .text import clean_text, refuse_unstorable, refuse_unusable_id, size_bytes
 
 MAX_PAGE_MESSAGES: Final = 200
 """Of messages, in one answer."""
@@ -34,6 +34,16 @@ MAX_STEERING_BYTES: Final = 1024 * 1024
 """Of the steering messages that wait."""
 KEPT_REQUEST_IDS: Final = 64
 """Under each of 16 keys; so a repeat is known at least until as many other requests were taken."""
+
+
+def message_bytes(message: AgentMessage | AgentUserMessage) -> int:
+    """What a message takes of an answer, or where it waits: its texts in UTF-8."""
+    match message:
+        case AgentMessage(framework_item=item, text=text, output=output):
+            texts = (item, text or "", output or "")
+            return sum(map(size_bytes, texts))
+        case AgentUserMessage(text=said, framework_content=content):
+            return size_bytes(said) + size_bytes(content or "")
 
 
 def _cleaned(text: str | None) -> str | None:

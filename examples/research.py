@@ -1,7 +1,8 @@
 """A research agent that reads several sources at the same time, two of them from an MCP server.
 
 Each read is a Step of its own: one that fails or is killed runs again, alone. The server says of its
-tool that it only reads, so the tool needs no policy. It runs without a key or a network.
+tool that it only reads, so the tool needs no policy. It runs without a key or a network, and needs
+`pip install "pydantic-ai-slim[mcp]"` beside the extra `pydantic-ai`.
 """
 
 import asyncio

@@ -22,6 +22,7 @@ from ..requests import (
     ListApprovals,
     ListQueuedMessages,
     QueuedMessagesPage,
+    message_bytes,
 )
 from ..text import shorten
 from ..views import ApprovalsView, MessagesView, QueueView, SnapshotView
@@ -74,7 +75,7 @@ def list_queued_messages(
     kept: list[AgentUserMessage] = []
     left_bytes = MAX_READ_BYTES
     for message in (pending.message for pending in view.queued):
-        left_bytes -= message.size_bytes
+        left_bytes -= message_bytes(message)
         if kept and left_bytes < 0:
             break
         kept.append(message)
@@ -87,7 +88,7 @@ def _within_bounds(messages: tuple[AgentMessage, ...], limit: int) -> tuple[Agen
     kept: list[AgentMessage] = []
     left_bytes = MAX_READ_BYTES
     for message in messages[:limit]:
-        left_bytes -= message.size_bytes
+        left_bytes -= message_bytes(message)
         if kept and left_bytes < 0:
             break
         kept.append(message)

@@ -34,6 +34,7 @@ from ..requests import (
     SendUserMessage,
     SteerUserMessage,
     WithdrawUserMessage,
+    message_bytes,
 )
 from ..steps import (
     AwaitToolApproval,
@@ -83,7 +84,7 @@ def queue_user_message(
     message = request.message
     if _was_taken(request.request_id, view):
         return RpcDecision(reply=True)
-    queued_bytes = sum(pending.message.size_bytes for pending in view.queued)
+    queued_bytes = sum(message_bytes(pending.message) for pending in view.queued)
     if not _is_acceptable(message, view, MAX_QUEUED_BYTES - queued_bytes):
         return RpcDecision(reply=False)
     return RpcDecision(
@@ -101,7 +102,7 @@ def steer_user_message(
     message = steering.message
     if _was_taken(request.request_id, view):
         return RpcDecision(reply=True)
-    waiting_bytes = sum(p.steering.message.size_bytes for p in view.pending_steering)
+    waiting_bytes = sum(message_bytes(p.steering.message) for p in view.pending_steering)
     if not _is_acceptable(message, view, MAX_STEERING_BYTES - waiting_bytes):
         return RpcDecision(reply=False)
     answered = view.interrupts if steering.rejects_pending_approvals else ()
@@ -195,7 +196,7 @@ def claim_tool_call(request: ClaimToolCall, view: CallView, now: datetime) -> Rp
 def _is_acceptable(message: AgentUserMessage, view: SessionView, room_bytes: int) -> bool:
     """Whether the session takes ``message``, and there is room for it where it waits."""
     refusal = view.options.user_message_refusal(message.text, message.framework_content)
-    return refusal is None and message.size_bytes <= room_bytes
+    return refusal is None and message_bytes(message) <= room_bytes
 
 
 def _was_taken(request_id: str, view: RequestIdsView) -> bool:

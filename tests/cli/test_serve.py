@@ -42,7 +42,7 @@ def test_dev__is_the_engine_that_the_other_commands_find(tmp_path: Path) -> None
     try:
         ready = json.loads(asyncio.run(engine.wait_for_line('{"address"')))
         found = dex_agents("show", "nobody", *place)
-        assert (found.exit_code, "there is no open session 'nobody'" in found.stderr) == (4, True)
+        assert (found.exit_code, "there is no session 'nobody'" in found.stderr) == (4, True)
         assert json.loads((data_dir / "engine.json").read_text())["address"] == ready["address"]
         asyncio.run(engine.stop())
     finally:

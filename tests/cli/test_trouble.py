@@ -157,9 +157,7 @@ def test_data_dir__on_which_no_engine_ran_is_named(tmp_path: Path) -> None:
 def test_session__that_is_not_there_has_an_exit_code_of_its_own(served: Bench) -> None:
     result = served.run("show", "nobody")
 
-    told = (
-        "error: there is no open session 'nobody'; `dex-agents sessions` lists those that there are"
-    )
+    told = "error: there is no session 'nobody'; `dex-agents sessions` lists those that there are"
     assert (result.exit_code, result.stderr) == (4, f"{told}\n")
 
 

@@ -33,6 +33,13 @@ def test_tool_policy__refuses_an_unknown_effect() -> None:
         ToolPolicy(unknown)
 
 
+def test_options__refuse_what_is_no_policy() -> None:
+    effect: Any = READ
+
+    with pytest.raises(TypeError, match=r"tool_policies\['find'\] is <.*>; give a ToolPolicy"):
+        AgentSessionOptions(tool_policies={"find": effect})
+
+
 @pytest.mark.parametrize(
     ("name", "hint", "policy"),
     [
