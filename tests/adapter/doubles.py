@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 from attrs import define, field
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
@@ -32,6 +32,7 @@ from dex_agents_model import (
     ToolPolicy,
     TurnCompleted,
     TurnId,
+    UnfinishedTurn,
     idempotency_key,
 )
 from dex_agents_model.calls import (
@@ -237,6 +238,16 @@ class Session:
             heartbeat=heartbeat,
         )
 
+    def unfinished(self, *records: AgentToolCall) -> UnfinishedTurn:
+        """The running turn as one that ends here, with these records."""
+        assert self.run_state is not None
+        return UnfinishedTurn(
+            flow_id=self.flow_id,
+            turn_id=self.turn,
+            framework_run_state=self.run_state,
+            tool_calls={record.tool_call_id: record for record in records},
+        )
+
     def _store(self, messages: Sequence[FrameworkMessage]) -> None:
         for message in messages:
             self.messages.append(
@@ -285,7 +296,3 @@ def execution(
 def loaded(message: AgentMessage | FrameworkMessage) -> ModelMessage:
     [one] = ModelMessagesTypeAdapter.validate_json(message.framework_item)
     return one
-
-
-def records_by_id(*records: AgentToolCall) -> Mapping[ToolCallId, AgentToolCall]:
-    return {record.tool_call_id: record for record in records}

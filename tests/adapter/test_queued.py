@@ -31,7 +31,6 @@ from dex_agents_model import (
     ToolCallsRequested,
     ToolExecutionError,
     TurnCompleted,
-    UnfinishedTurn,
 )
 from dex_agents_pydantic_ai import PydanticAIRunner
 from dex_agents_pydantic_ai.errors import ModelStepFailed
@@ -177,16 +176,8 @@ async def test_what_a_tool_queues__is_kept_in_a_turn_without_an_answer() -> None
     await played.ask("hi")
     result = await runner.execute_deferred_tool_call(execution("tool"))
     record = Succeeded(requested("a"), result.output, framework_content=result.framework_content)
-    assert played.run_state is not None
 
-    kept = runner.build_unfinished_turn_messages(
-        UnfinishedTurn(
-            flow_id=played.flow_id,
-            turn_id=played.turn,
-            framework_run_state=played.run_state,
-            tool_calls={record.tool_call_id: record},
-        )
-    )
+    kept = runner.build_unfinished_turn_messages(played.unfinished(record))
     assert kept is not None
     played.keep(kept)
     await played.ask("and now?")
@@ -272,17 +263,9 @@ async def test_what_a_hook_queues__is_kept_in_a_turn_without_an_answer() -> None
     runner = PydanticAIRunner(agent, model=model)
     played = Session(runner)
     await played.ask("hi")
-    assert played.run_state is not None
     record = succeeded("a", "1")
 
-    kept = runner.build_unfinished_turn_messages(
-        UnfinishedTurn(
-            flow_id=played.flow_id,
-            turn_id=played.turn,
-            framework_run_state=played.run_state,
-            tool_calls={record.tool_call_id: record},
-        )
-    )
+    kept = runner.build_unfinished_turn_messages(played.unfinished(record))
     assert kept is not None
     played.keep(kept)
     await played.ask("and now?")

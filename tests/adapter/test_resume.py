@@ -22,7 +22,6 @@ from dex_agents_model import (
     ToolCallsRequested,
     ToolEffect,
     TurnCompleted,
-    UnfinishedTurn,
     describe_tool_call_outcome,
 )
 from dex_agents_model.calls import Cancelled, Runnable
@@ -229,16 +228,6 @@ async def test_steering__keeps_several_messages_in_order() -> None:
 # --- a turn without an answer ----------------------------------------------------------------
 
 
-def unfinished(played: Session, *records: AgentToolCall) -> UnfinishedTurn:
-    assert played.run_state is not None
-    return UnfinishedTurn(
-        flow_id=played.flow_id,
-        turn_id=played.turn,
-        framework_run_state=played.run_state,
-        tool_calls={record.tool_call_id: record for record in records},
-    )
-
-
 async def test_unfinished_turn__keeps_its_items_with_a_result_for_every_call() -> None:
     model = ScriptedModel(
         ["let me see", *tool_calls(*[("find", '{"x":1}', call_id) for call_id in "abcde"])], ["ok"]
@@ -248,8 +237,7 @@ async def test_unfinished_turn__keeps_its_items_with_a_result_for_every_call() -
     await played.ask("hi")
 
     kept = runner.build_unfinished_turn_messages(
-        unfinished(
-            played,
+        played.unfinished(
             succeeded("a", "found"),
             rejected("b", "Not today."),
             failed("c", "broken"),
@@ -290,7 +278,7 @@ async def test_unfinished_turn__keeps_the_answers_that_other_calls_got_already()
     played = Session(runner)
     await played.ask("hi")
 
-    kept = runner.build_unfinished_turn_messages(unfinished(played, succeeded("b", "found")))
+    kept = runner.build_unfinished_turn_messages(played.unfinished(succeeded("b", "found")))
     assert kept is not None
     played.keep(kept)
     await played.ask("and now?")
@@ -311,9 +299,9 @@ async def test_unfinished_turn__is_left_to_a_note_when_it_cannot_be_read() -> No
     played = Session(runner)
     await played.ask("hi")
 
-    assert runner.build_unfinished_turn_messages(unfinished(played)) is None
+    assert runner.build_unfinished_turn_messages(played.unfinished()) is None
     played.run_state = "nonsense"
-    assert runner.build_unfinished_turn_messages(unfinished(played)) is None
+    assert runner.build_unfinished_turn_messages(played.unfinished()) is None
 
 
 def test_unfinished_turn__is_part_of_the_runner() -> None:
@@ -380,7 +368,7 @@ async def test_tool_search__is_kept_in_a_turn_without_an_answer(
     played = Session(runner)
     await played.ask("weather?")
 
-    kept = runner.build_unfinished_turn_messages(unfinished(played, succeeded("s", output)))
+    kept = runner.build_unfinished_turn_messages(played.unfinished(succeeded("s", output)))
     assert kept is not None
     played.keep(kept)
     await played.ask("and now?")

@@ -30,7 +30,6 @@ from dex_agents_model import (
     ToolCallId,
     ToolExecutionResult,
     TurnCompleted,
-    UnfinishedTurn,
     shorten_result,
 )
 from dex_agents_pydantic_ai import PydanticAIRunner
@@ -192,19 +191,8 @@ async def test_unfinished_turn__keeps_what_stands_beside_a_result() -> None:
     runner = PydanticAIRunner(agent, model=model)
     played = Session(runner)
     await played.ask("hi")
-    assert played.run_state is not None
 
-    kept = runner.build_unfinished_turn_messages(
-        UnfinishedTurn(
-            flow_id=played.flow_id,
-            turn_id=played.turn,
-            framework_run_state=played.run_state,
-            tool_calls={
-                ToolCallId("a"): record,
-                ToolCallId("b"): succeeded("b", "plain"),
-            },
-        )
-    )
+    kept = runner.build_unfinished_turn_messages(played.unfinished(record, succeeded("b", "plain")))
 
     assert kept is not None
     last = loaded(kept[-1])

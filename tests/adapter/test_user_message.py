@@ -26,7 +26,6 @@ from dex_agents_model import (
     FrameworkMessage,
     MessageRole,
     TakesUserContent,
-    UnfinishedTurn,
 )
 from dex_agents_model.user_messages import content_refusal
 from dex_agents_pydantic_ai import PydanticAIRunner, user_content
@@ -237,16 +236,8 @@ async def test_unfinished_turn__keeps_the_content_of_its_user() -> None:
     runner = PydanticAIRunner(Agent(system_prompt="SYS", tools=[find]), model=model)
     played = Session(runner)
     await played.ask("Look:", user_content(PNG))
-    assert played.run_state is not None
 
-    kept = runner.build_unfinished_turn_messages(
-        UnfinishedTurn(
-            flow_id=played.flow_id,
-            turn_id=played.turn,
-            framework_run_state=played.run_state,
-            tool_calls={(record := succeeded("a", "1")).tool_call_id: record},
-        )
-    )
+    kept = runner.build_unfinished_turn_messages(played.unfinished(succeeded("a", "1")))
     assert kept is not None
     played.keep(kept)
     await played.ask("And now?")

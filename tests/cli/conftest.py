@@ -142,3 +142,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 def session_id(request: pytest.FixtureRequest) -> str:
     """An ID that no other test uses."""
     return f"s-{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def ended(served: Bench, session_id: str) -> str:
+    """A session whose first turn has ended."""
+
+    async def begin(sessions: AgentSessionClient) -> None:
+        await sessions.start_session(session_id, "hello")
+        await wait_for_end(sessions, session_id)
+
+    served.on_sessions(begin)
+    return session_id

@@ -18,18 +18,6 @@ _ASKED = "turn-1.call-1"
 
 
 @pytest.fixture
-def ended(served: Bench, session_id: str) -> str:
-    """A session whose first turn has ended."""
-
-    async def begin(sessions: AgentSessionClient) -> None:
-        await sessions.start_session(session_id, "hello")
-        await wait_for_end(sessions, session_id)
-
-    served.on_sessions(begin)
-    return session_id
-
-
-@pytest.fixture
 def asking(served: Bench, session_id: str) -> str:
     """A session that waits for a person."""
 

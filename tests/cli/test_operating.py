@@ -7,23 +7,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from dex_agents_dex import AgentSessionClient
 from dex_agents_dex.cli import main
 from dex_agents_dex.operations import EVENTS_LEFT, HISTORY_LEFT
 
-from .conftest import Bench, wait_for_end
-
-
-@pytest.fixture
-def ended(served: Bench, session_id: str) -> str:
-    """A session whose first turn has ended."""
-
-    async def begin(sessions: AgentSessionClient) -> None:
-        await sessions.start_session(session_id, "hello")
-        await wait_for_end(sessions, session_id)
-
-    served.on_sessions(begin)
-    return session_id
+from .conftest import Bench
 
 
 @pytest.fixture
