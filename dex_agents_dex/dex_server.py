@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from inspect import isawaitable
@@ -20,6 +21,7 @@ SERVER_ADDRESS_VARIABLE: Final = "DEX_SERVER_ADDRESS"
 TOKEN_FILE_VARIABLE: Final = "DEX_SERVER_TOKEN_FILE"
 
 _SILENT: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+_BLOB_CACHE_BYTES: Final = 64 * 1024 * 1024
 _ANY_SIZE: Final = (("grpc.max_receive_message_length", -1),)
 
 
@@ -72,6 +74,19 @@ class DexServer:
 
     def worker_options(self, pull: dex.PullWorkerOptions) -> dex.WorkerOptions:
         return dex.WorkerOptions(server_address=self.address, pull=pull, credential=self.credential)
+
+    @asynccontextmanager
+    async def client(
+        self, registry: dex.Registry
+    ) -> AsyncIterator[tuple[dex.AsyncClient, dex.BlobCache]]:
+        """A client, and the cache of blobs that it shares with a Worker of the same program."""
+        with tempfile.TemporaryDirectory(prefix="dex-blobs-") as directory:
+            cache = dex.open_blob_cache(dex.BlobCacheConfig(directory, _BLOB_CACHE_BYTES))
+            try:
+                async with dex.AsyncClient(registry, cache, self.client_options) as client:
+                    yield client, cache
+            finally:
+                cache.close()
 
     @asynccontextmanager
     async def channel(self) -> AsyncIterator[grpc.aio.Channel]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +23,6 @@ DEFAULT_DRAIN_TIMEOUT: Final = timedelta(seconds=30)
 
 _ANSWERS_WITHIN: Final = timedelta(seconds=8)
 _REGISTERS_WITHIN: Final = timedelta(seconds=30)
-_BLOB_CACHE_BYTES: Final = 64 * 1024 * 1024
 _IDLE_STREAMS: Final = 4
 """For each queue: tools of one turn run at once, and opening a stream costs more than a task."""
 
@@ -128,13 +126,8 @@ class AgentRuntime:
                 engine = shared_engine(self._data_dir, keep=self._keep_engine)
                 self._address = await stack.enter_async_context(engine)
             registry = agent_registry(*self._flows.values())
-            cache_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="dex-blobs-"))
-            cache = dex.open_blob_cache(dex.BlobCacheConfig(cache_dir, _BLOB_CACHE_BYTES))
-            stack.callback(cache.close)
             server = DexServer.at(self._address, self._token_file)
-            client = await stack.enter_async_context(
-                dex.AsyncClient(registry, cache, server.client_options)
-            )
+            client, cache = await stack.enter_async_context(server.client(registry))
             await require_server(client, _ANSWERS_WITHIN)
             if self._serve:
                 for flow in self._flows.values():

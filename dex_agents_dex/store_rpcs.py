@@ -10,6 +10,7 @@ import dex
 
 from dex_agents_model import wire
 from dex_agents_model.records import AgentUserMessage, SteeringMessage
+from dex_agents_model.requests import MAX_READ_BYTES
 from dex_agents_model.text import size_bytes
 
 from .codec import SIGNAL
@@ -27,7 +28,6 @@ from .steps import STEP_CLASSES
 _SINGLETONS: Final = tuple(each for each in DEFINITIONS if isinstance(each, dex.Attribute))
 _MAPS: Final = {each.name: each for each in DEFINITIONS if isinstance(each, dex.AttributeMap)}
 _EVERY_STEP: Final = tuple(STEP_CLASSES.values())
-_PAGE_BYTES: Final = 2 * 1024 * 1024
 
 
 class StoreRpcs:
@@ -111,7 +111,7 @@ def _page(
 ) -> dex.RPCResult[StoredTexts]:
     """Nothing when there is no more; else at least one."""
     page: list[str] = []
-    left_bytes = _PAGE_BYTES
+    left_bytes = MAX_READ_BYTES
     for number, value in enumerate(waiting):
         if request.forget or number < request.after:
             continue

@@ -16,6 +16,7 @@ import dex
 from attrs import frozen
 
 from ..client import AgentSessionClient
+from ..devengine.store import FILE_NAME as STORE_FILE_NAME
 from ..dex_server import SERVER_ADDRESS_VARIABLE, TOKEN_FILE_VARIABLE, DexServer
 from ..engine_process import shared_engine
 from ..errors import clear_errors
@@ -28,7 +29,6 @@ C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
 
 _CALL_ENDS_WITHIN: Final = timedelta(seconds=8)
-_ENGINE_STORE: Final = "engine.sqlite3"
 
 
 @frozen
@@ -42,7 +42,7 @@ class Place:
     @property
     def has_sessions(self) -> bool:
         """False when no engine has ever run on the directory, and no server is named."""
-        return self.server is not None or (self.data_dir / _ENGINE_STORE).exists()
+        return self.server is not None or (self.data_dir / STORE_FILE_NAME).exists()
 
     def command(self, *words: str) -> str:
         """A `dex-agents` command at this place, to be typed in a shell."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -18,7 +17,6 @@ from ..errors import WorkerFailed
 from ..flow import AgentSessionFlow, agent_registry
 from .rpc_worker import flow_without_agent, registry_without_steps, rpc_worker
 
-_CACHE_BYTES: Final = 64 * 1024 * 1024
 _A_WORKER_ANSWERS_WITHIN: Final = timedelta(milliseconds=500)
 
 
@@ -45,7 +43,7 @@ async def desk_at(server: DexServer, samples: Mapping[str, str]) -> AsyncIterato
         AgentSessionError: a session could not be asked.
     """
     flows = {flow_type: flow_without_agent(flow_type) for flow_type in samples}
-    async with _client(server, agent_registry(*flows.values())) as (client, _):
+    async with server.client(agent_registry(*flows.values())) as (client, _):
         desk = Desk(server, client, flows)
         unserved = [
             flow_type
@@ -68,7 +66,7 @@ async def answering_at(server: DexServer, flow_types: Sequence[str]) -> AsyncIte
     """
     registry = registry_without_steps(map(flow_without_agent, flow_types))
     async with (
-        _client(server, registry) as (_, cache),
+        server.client(registry) as (_, cache),
         rpc_worker(registry, cache, server),
     ):
         yield
@@ -86,18 +84,5 @@ async def _is_served(sessions: AgentSessionClient, session_id: str) -> bool:
 @asynccontextmanager
 async def client_at(server: DexServer) -> AsyncIterator[dex.AsyncClient]:
     """A client that knows no Flow: for what the server tells by itself."""
-    async with _client(server, agent_registry()) as (client, _):
+    async with server.client(agent_registry()) as (client, _):
         yield client
-
-
-@asynccontextmanager
-async def _client(
-    server: DexServer, registry: dex.Registry
-) -> AsyncIterator[tuple[dex.AsyncClient, dex.BlobCache]]:
-    with tempfile.TemporaryDirectory(prefix="dex-blobs-") as directory:
-        cache = dex.open_blob_cache(dex.BlobCacheConfig(directory, _CACHE_BYTES))
-        try:
-            async with dex.AsyncClient(registry, cache, server.client_options) as client:
-                yield client, cache
-        finally:
-            cache.close()
