@@ -159,6 +159,6 @@ class _TracedPort:
         if self._call is not None and isinstance(self._step, CallTool | CallSingleAttemptTool):
             for write in commit.writes:
                 if isinstance(write, PutToolCall):
-                    self._call.set_attribute("dex.tool_call.status", write.record.status)
+                    self._call.set_attribute("dex.tool_call.status", write.record.status.value)
         for event in commit.events:
             self._spans.tell(event)

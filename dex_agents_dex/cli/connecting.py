@@ -16,7 +16,7 @@ import dex
 from attrs import frozen
 
 from ..client import AgentSessionClient
-from ..devengine.store import FILE_NAME as STORE_FILE_NAME
+from ..devengine.data_directory import STORE_FILE_NAME
 from ..dex_server import SERVER_ADDRESS_VARIABLE, TOKEN_FILE_VARIABLE, DexServer
 from ..engine_process import shared_engine
 from ..errors import clear_errors

@@ -17,7 +17,7 @@ from typing import Final
 import click
 from attrs import frozen
 
-from dex_agents_dex.devengine import DevEngine, EngineOptions, EngineUnavailable, StoreUnusable
+from dex_agents_dex.devengine import DevEngine, EngineNotStarted, EngineOptions, StoreUnusable
 from dex_agents_dex.devengine.options import Durability, NoWorker, Redelivery
 
 _UNAVAILABLE: Final = 2
@@ -159,7 +159,7 @@ def main(
     output = _Output(port == 0, metrics, auth_token_file is None)
     try:
         code = asyncio.run(_serve(engine, output, _Lifetime(until_stdin_closes, until_unused)))
-    except (EngineUnavailable, StoreUnusable, OSError) as error:
+    except (EngineNotStarted, StoreUnusable, OSError) as error:
         click.echo(f"error: {error}", err=True)
         code = _UNAVAILABLE
     sys.exit(code)

@@ -42,7 +42,7 @@ _GRPC_OPTIONS: Final = (
 )
 
 
-class EngineUnavailable(Exception):
+class EngineNotStarted(Exception):
     """The engine cannot start: its directory or port is taken. The message is for a person."""
 
 
@@ -50,7 +50,7 @@ class DevEngine:
     """A dev engine on `host:port` (0: any free port), with its state in `data_dir`.
 
     Use it as an async context manager; `address` is where clients and Workers find it. Raises
-    `EngineUnavailable` when the directory is another engine's or the port is taken, and
+    `EngineNotStarted` when the directory is another engine's or the port is taken, and
     `StoreUnusable` when the directory holds something else.
     """
 
@@ -98,7 +98,7 @@ class DevEngine:
         """Open the directory and listen.
 
         Raises:
-            EngineUnavailable: the directory or the port is taken.
+            EngineNotStarted: the directory or the port is taken.
             StoreUnusable: the directory holds something else.
         """
         try:
@@ -167,11 +167,11 @@ class DevEngine:
         try:
             self._lock_file = self._directory.claim_for_engine()
         except OSError as error:
-            raise EngineUnavailable(
+            raise EngineNotStarted(
                 f"cannot use the data directory {self._directory.path}: {error.strerror or error}"
             ) from error
         if self._lock_file is None:
-            raise EngineUnavailable(
+            raise EngineNotStarted(
                 f"another dev engine is using {self._directory.path};"
                 " stop it, or name another directory"
             )
@@ -196,9 +196,9 @@ class DevEngine:
         try:
             bound = self._server.add_insecure_port(self.address)
         except RuntimeError as error:
-            raise EngineUnavailable(f"cannot listen on {self.address}: {error}") from error
+            raise EngineNotStarted(f"cannot listen on {self.address}: {error}") from error
         if bound == 0:
-            raise EngineUnavailable(f"cannot listen on {self.address}: it is in use")
+            raise EngineNotStarted(f"cannot listen on {self.address}: it is in use")
         self._port = bound
         await self._server.start()
         self._directory.publish(self.address)
@@ -222,7 +222,7 @@ class DevEngine:
         try:
             return (BearerGate(TokenFile(path)),)
         except (OSError, ValueError) as error:
-            raise EngineUnavailable(f"cannot use the token file {path}: {error}") from error
+            raise EngineNotStarted(f"cannot use the token file {path}: {error}") from error
 
     def _load(self, store: Store) -> Hub:
         beginning = store.load(load_beginning)
@@ -258,8 +258,8 @@ def _require_free(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except socket.gaierror as error:
-            raise EngineUnavailable(f"cannot listen on {host!r}: {error.strerror}") from error
+            raise EngineNotStarted(f"cannot listen on {host!r}: {error.strerror}") from error
         except OSError as error:
-            raise EngineUnavailable(
+            raise EngineNotStarted(
                 f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port"
             ) from error

@@ -18,7 +18,7 @@ import pytest
 from dex.dexpb import dex_pb2 as pb
 from dex.dexpb import dex_pb2_grpc
 
-from dex_agents_dex.devengine import DevEngine, EngineUnavailable, StoreUnusable
+from dex_agents_dex.devengine import DevEngine, EngineNotStarted, StoreUnusable
 from tests.engine.rig import free_port
 
 COMMAND = (sys.executable, "-m", "dex_agents_dex.devengine")
@@ -201,7 +201,7 @@ async def test_store__that_is_no_database_is_refused(foreign_dir: Path) -> None:
 
 async def test_engine__frees_its_directory_when_it_stops(data_dir: Path) -> None:
     async with DevEngine(data_dir) as first:
-        with pytest.raises(EngineUnavailable, match="another dev engine is using"):
+        with pytest.raises(EngineNotStarted, match="another dev engine is using"):
             await DevEngine(data_dir).start()
         port = int(first.address.rpartition(":")[2])
     async with DevEngine(data_dir, port=port) as second:

@@ -33,7 +33,7 @@ from dex import (
 )
 from grpc import StatusCode
 
-from dex_agents_dex.devengine import DevEngine, EngineOptions, EngineUnavailable
+from dex_agents_dex.devengine import DevEngine, EngineNotStarted, EngineOptions
 from tests.engine.rig import Scenario, rig, step, until
 
 OFTEN = timedelta(milliseconds=20)
@@ -181,7 +181,7 @@ def _write(path: Path, text: str) -> None:
 async def test_token_file__without_a_token_is_refused(tmp_path: Path, token_file: Path) -> None:
     _write(token_file, "\n")
     options = EngineOptions(auth_token_file=token_file)
-    with pytest.raises(EngineUnavailable, match="holds no token"):
+    with pytest.raises(EngineNotStarted, match="holds no token"):
         await DevEngine(tmp_path / "data", options=options).start()
 
 
