@@ -59,6 +59,7 @@ from .runner import (
     TakesUserContent,
     ToolExecutionError,
     ToolExecutionResult,
+    ToolNotStarted,
     ToolOutcomeUnknown,
     UnfinishedTurn,
 )
@@ -119,6 +120,7 @@ __all__ = [
     "ToolEffect",
     "ToolExecutionError",
     "ToolExecutionResult",
+    "ToolNotStarted",
     "ToolOutcomeUnknown",
     "ToolPolicy",
     "TurnCompleted",

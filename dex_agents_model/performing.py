@@ -36,6 +36,7 @@ from .runner import (
     SummaryRequest,
     ToolExecutionError,
     ToolExecutionResult,
+    ToolNotStarted,
     ToolOutcomeUnknown,
     UnfinishedTurn,
 )
@@ -142,6 +143,10 @@ async def _execute_tool(
         result: object = await runner.execute_deferred_tool_call(execution)
     except ToolExecutionError as error:
         return ToolRaised(str(error), isinstance(error, ToolOutcomeUnknown))
+    except ToolNotStarted as error:
+        if not effect.fenced:
+            raise  # another delivery may have started it, or may yet
+        return ToolRaised(f"the call never started: {error}")
     if isinstance(result, ToolExecutionResult):
         return ToolReturned(result.output, result.framework_content, result.content_tokens)
     raise ContractBroken(

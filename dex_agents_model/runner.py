@@ -54,6 +54,14 @@ class RunnerFailed(Exception):
         super().__init__(shorten(clean_text(message), _CARRIED_BYTES))
 
 
+class ToolNotStarted(RunnerFailed):
+    """Raised by a runner that could not come to run the tool, such as without what the tool needs.
+
+    A call that was claimed is then ``failed``, for nobody else can have started it. Of any other it
+    fails the attempt, as other exceptions do.
+    """
+
+
 class ModelCallFailed(RunnerFailed):
     """Raised by a runner that knows what its failed model call used.
 
@@ -198,6 +206,7 @@ class AgentFrameworkRunner(Protocol):
         Raises:
             ToolExecutionError: a failure for the model to see; the call is not tried again.
             ToolOutcomeUnknown: the same, and the work of a write may have been done.
+            ToolNotStarted: nothing of the tool has run.
             Exception: anything else fails the attempt; the effect's line in the table decides.
         """
         ...

@@ -23,13 +23,14 @@ from dex_agents_model import (
     SessionId,
     SummaryRequest,
     ToolExecutionResult,
+    ToolNotStarted,
     UnfinishedTurn,
 )
 
 from . import compaction, history, user_message
 from .decoded import DecodedMessages
 from .deferral import ModelStepCapability
-from .errors import ModelStepFailed, ToolStepFailed, describe
+from .errors import ModelStepFailed, describe
 from .model_step import ModelStep
 from .refusals import refuse_unsuitable
 from .resume import answered_messages
@@ -98,7 +99,7 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         return outcome
 
     async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
-        model, deps = await self._equipment(call.flow_id, ToolStepFailed)
+        model, deps = await self._equipment(call.flow_id, ToolNotStarted)
         step = ToolStep(self._agent, model, deps, _conversation_id(call.flow_id))
         return await step.run(call)
 
@@ -121,7 +122,7 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         return compaction.estimate_overhead_tokens(self._agent)
 
     async def _equipment(
-        self, session: SessionId, failed: type[ModelStepFailed | ToolStepFailed]
+        self, session: SessionId, failed: type[ModelStepFailed | ToolNotStarted]
     ) -> tuple[AgentModel | None, DepsT]:
         """What a Step runs the agent with."""
         try:

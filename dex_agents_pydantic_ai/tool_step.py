@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from attrs import frozen
@@ -34,6 +35,7 @@ from dex_agents_model import (
     DeferredToolExecution,
     ToolExecutionError,
     ToolExecutionResult,
+    ToolNotStarted,
     ToolOutcomeUnknown,
 )
 from dex_agents_model.calls import RequestedToolCall
@@ -72,6 +74,7 @@ class ToolStep:
         Raises:
             ToolExecutionError: the tool has said that it failed, or nothing ran.
             ToolOutcomeUnknown: the tool has left its work to code outside the session.
+            ToolNotStarted: something that the agent needs, such as a toolset, could not be reached.
             ToolStepFailed: anything else; its work may have happened.
         """
         record = execution.tool_call
@@ -90,7 +93,7 @@ class ToolStep:
         record = execution.tool_call
         try:
             requests = await self._run_tool(execution, capability)
-        except (ToolExecutionError, OwnerNotLoaded):
+        except (ToolExecutionError, ToolNotStarted, OwnerNotLoaded):
             raise
         except Exception as error:
             if capability.has_spent_its_retries(error):
@@ -112,17 +115,24 @@ class ToolStep:
         # Only what a person has approved runs as approved: a tool that asks for approval while it
         # runs would otherwise get it from nobody.
         approved = execution.tool_call.call.requires_approval
-        async with self.agent.iter(
-            None,
-            message_history=_history(call, capability.loaded),
-            model=self.model,
-            deps=self.deps,
-            output_type=_output_type(self.agent),
-            conversation_id=self.conversation_id,
-            metadata={IDEMPOTENCY_KEY_METADATA_KEY: execution.idempotency_key},
-            infer_name=False,
-            capabilities=[capability],
-        ) as run:
+        async with AsyncExitStack() as running:
+            iteration = self.agent.iter(
+                None,
+                message_history=_history(call, capability.loaded),
+                model=self.model,
+                deps=self.deps,
+                output_type=_output_type(self.agent),
+                conversation_id=self.conversation_id,
+                metadata={IDEMPOTENCY_KEY_METADATA_KEY: execution.idempotency_key},
+                infer_name=False,
+                capabilities=[capability],
+            )
+            try:
+                run = await running.enter_async_context(iteration)
+            except (ToolExecutionError, OwnerNotLoaded):
+                raise
+            except Exception as error:
+                raise ToolNotStarted(_broke(capability.call.tool_name, error)) from error
             # The run begins where tools are called: what comes before that prepares a prompt.
             node: NodeResult[Any] = CallToolsNode(
                 call,

@@ -11,9 +11,9 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.models import Model
 from pydantic_ai.models.test import TestModel
 
-from dex_agents_model import ToolCallsRequested
+from dex_agents_model import ToolCallsRequested, ToolNotStarted
 from dex_agents_pydantic_ai import PydanticAIRunner
-from dex_agents_pydantic_ai.errors import ModelStepFailed, ToolStepFailed
+from dex_agents_pydantic_ai.errors import ModelStepFailed
 
 from .doubles import Session, execution, succeeded
 
@@ -80,5 +80,5 @@ async def test_model__that_nobody_knows_fails_the_attempt_by_its_name() -> None:
 
     with pytest.raises(ModelStepFailed, match=words):
         await Session(runner).ask("hi")
-    with pytest.raises(ToolStepFailed, match=words):
+    with pytest.raises(ToolNotStarted, match=words):
         await runner.execute_deferred_tool_call(execution())

@@ -25,7 +25,13 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ApprovalRequiredToolset, ExternalToolset, FunctionToolset
 
-from dex_agents_model import SessionId, ToolEffect, ToolExecutionError, ToolOutcomeUnknown
+from dex_agents_model import (
+    SessionId,
+    ToolEffect,
+    ToolExecutionError,
+    ToolNotStarted,
+    ToolOutcomeUnknown,
+)
 from dex_agents_pydantic_ai import (
     IDEMPOTENCY_KEY_METADATA_KEY,
     PydanticAIRunner,
@@ -253,7 +259,7 @@ async def test_tool_step__says_that_the_dependencies_failed() -> None:
         raise OSError("no database")
 
     runner = PydanticAIRunner(Agent(), model=no_model(), deps_factory=factory)
-    with pytest.raises(ToolStepFailed, match="deps_factory raised OSError: no database"):
+    with pytest.raises(ToolNotStarted, match="deps_factory raised OSError: no database"):
         await runner.execute_deferred_tool_call(execution("tool"))
 
 
@@ -283,7 +289,7 @@ async def test_tool_step__says_what_kept_a_toolset_from_connecting() -> None:
     toolset = Unreachable()
     toolset.add_function(lambda: "x", name="tool")
 
-    with pytest.raises(ToolStepFailed, match="tool tool raised OSError: no route; OSError"):
+    with pytest.raises(ToolNotStarted, match="tool tool raised OSError: no route; OSError"):
         await run(Agent(toolsets=[toolset]), "tool")
 
 

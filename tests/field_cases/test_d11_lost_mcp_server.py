@@ -34,6 +34,7 @@ mcp_agent = pytest.importorskip("tests.field_cases.mcp_agent")
 ALL_TOOLS = "look,pay,poke,put"
 UNKNOWN = f"failed: {OUTCOME_UNKNOWN_TOOL_RESULT}"
 DONE = "success: done"
+NEVER_STARTED = "failed: The tool call failed: the call never started: tool "
 
 
 @frozen
@@ -146,6 +147,27 @@ async def test_calls__whose_server_dies_between_listing_and_calling_reach_the_ne
     assert await talk.told() == {"between": DONE}
     assert not (connected.state_dir / DIES_AFTER_LISTING).exists()
     assert connected.served("look", "between") == 1
+    await connected.assert_all_tools_work(2)
+
+
+async def test_write__whose_server_does_not_start_never_began(connected: Connected) -> None:
+    """Nothing of it is unknown: the agent could not even come to call it, nor the tool beside it."""
+    talk = connected.talk
+    calls = (Call(id="paid", tool="pay"), Call(id="own", tool="poke"))
+    await talk.start(Reply(gate="asked", calls=calls), Reply(text="an answer"))
+    await talk.gate("asked").wait_until_reached()
+    (connected.state_dir / DOWN).touch()
+    connected.kill_servers()
+    talk.gate("asked").release()
+    await talk.when(
+        "both failures", lambda seen: [c.status for c in seen.tool_calls] == ["failed"] * 2
+    )
+    (connected.state_dir / DOWN).unlink()
+
+    assert (await talk.answers())[-1] == "an answer"
+    told = await talk.told()
+    assert [text.startswith(NEVER_STARTED) for text in told.values()] == [True, True]
+    assert (connected.served("pay", "paid"), talk.keys("poke")) == (0, [])
     await connected.assert_all_tools_work(2)
 
 

@@ -34,6 +34,7 @@ from dex_agents_model.runner import (
     SummaryRequest,
     ToolExecutionError,
     ToolExecutionResult,
+    ToolNotStarted,
     ToolOutcomeUnknown,
     UnfinishedTurn,
 )
@@ -264,6 +265,23 @@ async def test_perform__takes_a_failure_for_the_model_as_an_outcome(
     outcome = await perform(ExecuteTool(RUNNABLE), runner, where(runner))
 
     assert outcome == ToolRaised("no such order", may_have_happened)
+
+
+async def test_perform__ends_a_claimed_call_that_never_started() -> None:
+    runner = ScriptedRunner(ToolNotStarted("no vault"))
+
+    outcome = await perform(ExecuteTool(RUNNABLE, fenced=True), runner, where(runner))
+
+    assert outcome == ToolRaised("the call never started: no vault")
+
+
+async def test_perform__leaves_open_whether_another_delivery_started_an_unclaimed_call() -> None:
+    not_started = ToolNotStarted("no vault")
+    runner = ScriptedRunner(not_started)
+
+    with pytest.raises(ToolNotStarted) as failed:
+        await perform(ExecuteTool(RUNNABLE), runner, where(runner))
+    assert failed.value is not_started
 
 
 @pytest.mark.parametrize("effect", [CallModel(TURN, MESSAGES, None, ()), ExecuteTool(RUNNABLE)])
