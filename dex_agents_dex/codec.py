@@ -24,7 +24,6 @@ from dex_agents_model.records import (
 from dex_agents_model.requests import (
     AgentMessagesPage,
     AgentSnapshot,
-    ApprovalsPage,
     QueuedMessagesPage,
 )
 from dex_agents_model.table import RPCS, SPECS
@@ -104,7 +103,6 @@ _STORED: Final[tuple[Any, ...]] = (
     AgentSnapshot,
     AgentMessagesPage,
     QueuedMessagesPage,
-    ApprovalsPage,
     ReadEntries,
     ReadWaiting,
     ForgetEntries,

@@ -16,13 +16,14 @@ from attrs import frozen
 
 from dex_agents_model.errors import StateCorrupt
 from dex_agents_model.layout import (
+    APPROVAL_ENTRY_BYTES,
     CALL_ENTRY_BYTES,
     MESSAGE_ENTRY_BYTES,
     PART_BYTES,
     REQUEST_IDS_ENTRY_BYTES,
     RUN_STATE_PART_BYTES,
 )
-from dex_agents_model.records import HistorySummary, TakenSteering
+from dex_agents_model.records import ApprovalRecord, HistorySummary, TakenSteering
 from dex_agents_model.requests import MAX_READ_BYTES, MAX_STEERING_BYTES
 
 from .codec import REQUEST_IDS, EntryCodec, RecordCodec
@@ -32,6 +33,7 @@ from .schema import (
     AGENT_MESSAGES,
     AGENT_TOOL_CALL_PARTS,
     AGENT_TOOL_CALLS,
+    APPROVALS,
     FRAMEWORK_RUN_STATE,
     HISTORY_SUMMARY,
     TAKEN_REQUEST_IDS,
@@ -78,6 +80,7 @@ _READABLE: Final[Mapping[str, _Readable]] = MappingProxyType(
             _Readable(FRAMEWORK_RUN_STATE, RUN_STATE_PART_BYTES),
             _Readable(TAKEN_STEERING, MAX_STEERING_BYTES, RecordCodec(TakenSteering)),
             _Readable(TAKEN_REQUEST_IDS, REQUEST_IDS_ENTRY_BYTES, RecordCodec(REQUEST_IDS)),
+            _Readable(APPROVALS, APPROVAL_ENTRY_BYTES, RecordCodec(ApprovalRecord)),
             _Readable(HISTORY_SUMMARY, MAX_READ_BYTES, RecordCodec(HistorySummary)),
         )
     }

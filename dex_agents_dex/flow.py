@@ -13,11 +13,9 @@ from dex_agents_model.ids import SessionId
 from dex_agents_model.policy import AgentSessionOptions
 from dex_agents_model.requests import (
     AgentSnapshot,
-    ApprovalsPage,
     CancelTurn,
     ClaimToolCall,
     GetAgentSnapshot,
-    ListApprovals,
     ListQueuedMessages,
     QueuedMessagesPage,
     Reply,
@@ -214,12 +212,6 @@ class AgentSessionFlow(StoreRpcs, dex.Flow[StartAgentSession]):
         self, context: dex.Context, request: GetAgentSnapshot
     ) -> dex.RPCResult[AgentSnapshot]:
         return cast("dex.RPCResult[AgentSnapshot]", self._answer(context, request))
-
-    @_answers(ListApprovals)
-    def list_approvals(
-        self, context: dex.Context, request: ListApprovals
-    ) -> dex.RPCResult[ApprovalsPage]:
-        return cast("dex.RPCResult[ApprovalsPage]", self._answer(context, request))
 
     def _answer(self, context: dex.Context, request: Request) -> dex.RPCResult[Reply]:
         reader = SessionReader(context, self.options)

@@ -27,7 +27,6 @@ from dex_agents_model.requests import ClaimToolCall, IdentifiedRequest, Request
 from dex_agents_model.steps import CallStep, Step
 from dex_agents_model.table import SPEC_OF
 from dex_agents_model.views import (
-    ApprovalsView,
     ApprovalView,
     CompactionView,
     QueueingView,
@@ -46,7 +45,6 @@ from .schema import (
     AGENT_MESSAGES,
     AGENT_TOOL_CALL_PARTS,
     AGENT_TOOL_CALLS,
-    APPROVALS,
     FRAMEWORK_RUN_STATE,
     HISTORY_SUMMARY,
     INTERRUPT_RESOLUTIONS,
@@ -86,7 +84,6 @@ _LOADS_OF: Final[Mapping[type[object], Loads]] = MappingProxyType(
         QueueView: Loads(channels=(QUEUED_USER_MESSAGES,)),
         QueueingView: Loads(channels=(QUEUED_USER_MESSAGES,)),
         SteeringView: Loads(channels=(STEERING_MESSAGES,)),
-        ApprovalsView: Loads(maps=(APPROVALS,)),
     }
 )
 

@@ -27,9 +27,6 @@ HISTORY_LEFT: Final = (
     " Dex has no call that deletes them"
 )
 EVENTS_LEFT: Final = "events of the session, until newer ones of its Flow type take their place"
-APPROVALS_LEFT: Final = (
-    "the log of approvals, as long: it has outgrown a frame, and Dex loads it whole or not at all"
-)
 STATE_LEFT: Final = (
     "all that the session stored, which stays readable as long: it was closed before,"
     " and Dex lets nobody change a closed Flow"
@@ -67,8 +64,7 @@ class SessionOperations(SessionCalls):
 
         Records have the durable form of `dex_agents_model.wire`, their long texts whole. It is read
         in many answers, each of which fits a frame; a session that goes on meanwhile changes under
-        it. ``unreadable`` has the log of approvals, and why, once that has outgrown a frame: Dex loads
-        it whole or not at all.
+        it. ``unreadable`` names what a Worker could not read, and why.
 
         Raises:
             SessionNotFound: there is no session of this ID.
@@ -102,10 +98,9 @@ class SessionOperations(SessionCalls):
         info = await self._describe(session)
         if info.status is not dex.FlowStatus.RUNNING:
             return Erasure(session, left=(STATE_LEFT, HISTORY_LEFT, EVENTS_LEFT))
-        is_empty = await SessionStore(self._client, self._flow, session).forget()
+        await SessionStore(self._client, self._flow, session).forget()
         await self.close_session(session, reason="erased")
-        left = () if is_empty else (APPROVALS_LEFT,)
-        return Erasure(session, left=(*left, HISTORY_LEFT, EVENTS_LEFT))
+        return Erasure(session, left=(HISTORY_LEFT, EVENTS_LEFT))
 
     async def _describe(self, session: SessionId) -> dex.FlowInfo:
         return await self._call(session, lambda: self._client.describe_flow(session))

@@ -6,12 +6,20 @@ from collections.abc import Sequence
 from typing import Final
 
 from dex_agents_model.ids import ToolCallId
-from dex_agents_model.layout import message_key, read_message, read_tool_call
-from dex_agents_model.records import AgentMessage, AgentState, RunningModel, RunningTools
+from dex_agents_model.layout import approval_key, message_key, read_message, read_tool_call
+from dex_agents_model.records import (
+    AgentMessage,
+    AgentState,
+    ApprovalRecord,
+    RunningModel,
+    RunningTools,
+)
 from dex_agents_model.requests import (
+    MAX_PAGE_APPROVALS,
     MAX_PAGE_MESSAGES,
     MAX_READ_BYTES,
     ListAgentMessages,
+    ListApprovals,
     message_bytes,
 )
 
@@ -21,6 +29,7 @@ from .schema import (
     AGENT_MESSAGES,
     AGENT_TOOL_CALL_PARTS,
     AGENT_TOOL_CALLS,
+    APPROVALS,
 )
 
 _AT_ONCE: Final = 48
@@ -56,6 +65,15 @@ async def arguments_of(entries: Entries, call: ToolCallId) -> str | None:
         if parts.keys() >= set(head.part_keys()):
             return read_tool_call(head, parts).arguments
     return None
+
+
+async def decisions_behind(
+    entries: Entries, approval_count: int, request: ListApprovals
+) -> tuple[ApprovalRecord, ...]:
+    """At least as many decisions as the page that is asked for holds and one more, if there are so many."""
+    last = min(approval_count, request.after + MAX_PAGE_APPROVALS + 1)
+    found = await entries.stored(APPROVALS, map(approval_key, range(request.after, last)))
+    return tuple(found.values())
 
 
 def _stored(state: AgentState | None) -> Sequence[int]:

@@ -15,14 +15,12 @@ from dex_agents_model.records import (
     AgentInterrupt,
     AgentState,
     AgentUsage,
-    ApprovalRecord,
     RunningModel,
     RunningTools,
 )
 from dex_agents_model.requests import ClaimToolCall, IdentifiedRequest, Request
 from dex_agents_model.views import (
     AnswerView,
-    ApprovalsView,
     CallView,
     PendingSteering,
     PendingUserMessage,
@@ -38,7 +36,7 @@ from .schema import (
     AGENT_STATE,
     AGENT_TOOL_CALLS,
     AGENT_USAGE,
-    APPROVALS,
+    APPROVAL_COUNT,
     CANCELLED_TURN,
     PENDING_INTERRUPTS,
     QUEUED_USER_MESSAGES,
@@ -70,13 +68,12 @@ class SessionReader:
                 interrupts=self.interrupts,
                 tool_calls=self._loaded_tool_calls(),
                 queued_message_count=QUEUED_USER_MESSAGES.size(self.context),
+                approval_count=self.approval_count,
             )
         if isinstance(request, IdentifiedRequest):
             return self._identified_view(kind, request)
         if issubclass(kind, QueueView):
             return self.fill(QueueView, queued=self._queued())
-        if issubclass(kind, ApprovalsView):
-            return self.fill(ApprovalsView, approvals=self._approvals())
         if isinstance(request, ClaimToolCall):
             return self.fill(
                 CallView,
@@ -110,6 +107,10 @@ class SessionReader:
     @property
     def interrupts(self) -> tuple[AgentInterrupt, ...]:
         return PENDING_INTERRUPTS.get(self.context) or ()
+
+    @property
+    def approval_count(self) -> int:
+        return APPROVAL_COUNT.get(self.context) or 0
 
     def claimant(self, call: ToolCallId) -> str | None:
         return TOOL_CALL_CLAIMS.get(self.context, call)
@@ -159,8 +160,3 @@ class SessionReader:
             PendingUserMessage(message.message_id, message.value)
             for message in QUEUED_USER_MESSAGES.pending_messages(self.context)
         )
-
-    def _approvals(self) -> tuple[ApprovalRecord, ...]:
-        keys = APPROVALS.get_all_instance_keys(self.context)
-        kept = (APPROVALS.get(self.context, key) for key in keys)
-        return tuple(sorted(kept, key=lambda record: (record.turn_id.number, record.decided_at)))

@@ -26,6 +26,7 @@ from .turn_trace import TurnTrace
 AGENT_STATE: Final = dex.Attribute("AgentState", STATE)
 AGENT_USAGE: Final = dex.Attribute("AgentUsage", AgentUsage)
 PENDING_INTERRUPTS: Final = dex.Attribute("PendingInterrupts", INTERRUPTS)
+APPROVAL_COUNT: Final = dex.Attribute("ApprovalCount", int)
 RUN_STATE_PART_COUNT: Final = dex.Attribute("FrameworkRunStatePartCount", int)
 # For operators who search sessions by it; written with whatever changes it, read by nothing here.
 AGENT_STATUS: Final = dex.Attribute(
@@ -66,6 +67,7 @@ DEFINITIONS: Final = (
     AGENT_USAGE,
     PENDING_INTERRUPTS,
     TAKEN_REQUEST_IDS,
+    APPROVAL_COUNT,
     RUN_STATE_PART_COUNT,
     CANCELLED_TURN,
     AGENT_STATUS,

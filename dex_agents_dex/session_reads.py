@@ -25,14 +25,20 @@ from dex_agents_model.requests import (
 )
 from dex_agents_model.table import answer
 from dex_agents_model.text import digest
-from dex_agents_model.views import MessagesView, SnapshotView
+from dex_agents_model.views import ApprovalsView, MessagesView, SnapshotView
 
 from .calling import BRIEF, read_entries, retrying
 from .entries import Entries
 from .entry_texts import ReadEntries, StoredTexts
 from .flow import AgentSessionFlow
 from .loads import options_of
-from .pages import arguments_of, calls_to_show, messages_behind, newest_messages
+from .pages import (
+    arguments_of,
+    calls_to_show,
+    decisions_behind,
+    messages_behind,
+    newest_messages,
+)
 from .schema import AGENT_TOOL_CALLS
 
 Q = TypeVar("Q", bound=Request)
@@ -73,6 +79,7 @@ class SessionReads:
             interrupts=snapshot.pending_interrupts,
             tool_calls=snapshot.tool_calls,
             queued_message_count=snapshot.queued_message_count,
+            approval_count=snapshot.approval_count,
         )
         shown = answer(GetAgentSnapshot(), view, snapshot.observed_at).reply
         assert isinstance(shown, AgentSnapshot), "the table answers each request with its reply"
@@ -101,11 +108,24 @@ class SessionReads:
     async def list_approvals(self, session_id: str, *, after: int = 0) -> ApprovalsPage:
         """Who decided what about which tool call, behind the first ``after`` decisions, oldest first.
 
+        At most 500 and 2 MiB.
+
         Raises:
             SessionNotFound: there is no session of this ID.
         """
-        request = ListApprovals(after)
-        return await self._ask(session_id, self._flow.list_approvals, request)
+        session, request = SessionId(session_id), ListApprovals(max(after, 0))
+        snapshot = await self._snapshot(session)
+        kept = await decisions_behind(self._entries(session), snapshot.approval_count, request)
+        view = ApprovalsView(
+            session_id=session,
+            options=self._flow.options,
+            state=snapshot.state,
+            approvals=kept,
+            first=request.after,
+        )
+        page = answer(request, view, snapshot.observed_at).reply
+        assert isinstance(page, ApprovalsPage), "the table answers each request with its reply"
+        return page
 
     async def get_interrupt_arguments(self, session_id: str, interrupt_id: str) -> str | None:
         """The arguments that a question is about, whole: the text that its ``arguments_digest`` names.

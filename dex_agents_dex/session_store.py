@@ -32,7 +32,6 @@ from dex_agents_model.records import (
     RunningTools,
     TakenSteering,
 )
-from dex_agents_model.requests import ListApprovals
 from dex_agents_model.wire import JsonData
 
 from .calling import PATIENT, read_entries, retrying
@@ -47,10 +46,10 @@ from .schema import (
     AGENT_STATE,
     AGENT_TOOL_CALL_PARTS,
     AGENT_TOOL_CALLS,
+    APPROVAL_COUNT,
     APPROVALS,
     FRAMEWORK_RUN_STATE,
     HISTORY_SUMMARY,
-    RUN_STATE_PART_COUNT,
     TAKEN_REQUEST_IDS,
     TAKEN_STEERING,
     TOOL_CALL_CLAIMS,
@@ -70,12 +69,16 @@ class _Inventory:
 
     state: AgentState | None
     run_state_part_count: int
+    approval_count: int
 
     @classmethod
     def of(cls, singletons: Mapping[str, JsonData]) -> _Inventory:
         state = singletons.get(AGENT_STATE.name)
-        count = singletons.get(RUN_STATE_PART_COUNT.name, 0)
-        return cls(None if state is None else wire.load(state, STATE), cast("int", count))
+        return cls(
+            None if state is None else wire.load(state, STATE),
+            cast("int", singletons.get(RUNSTATE_PART_COUNT.name, 0)),
+            cast("int", singletons.get(APPROVAL_COUNT.name, 0)),
+        )
 
     @property
     def messages(self) -> Sequence[str]:
@@ -97,6 +100,10 @@ class _Inventory:
     @property
     def run_state(self) -> Sequence[str]:
         return run_state_keys(self.run_state_part_count)
+
+    @property
+    def approvals(self) -> Sequence[str]:
+        return tuple(map(approval_key, range(self.approval_count)))
 
     @property
     def summary(self) -> Sequence[str]:
@@ -128,7 +135,7 @@ class SessionStore:
             "tool_calls": lambda: self._tool_calls(kept),
             "tool_call_claims": lambda: self._claims(kept),
             "taken_steering": lambda: self._records(TAKEN_STEERING, kept.steering, TakenSteering),
-            "approvals": self._approvals,
+            "approvals": lambda: self._records(APPROVALS, kept.approvals, ApprovalRecord),
             "taken_request_ids": self._request_ids,
             "queued_user_messages": lambda: self._waiting(self._flow.waiting_user_messages),
             "queued_steering": lambda: self._waiting(self._flow.waiting_steering),
@@ -144,11 +151,8 @@ class SessionStore:
                 unreadable[name] = str(error)
         return {**found, "unreadable": unreadable}
 
-    async def forget(self) -> bool:
-        """Let no Step go on, and delete all of it from the session's present state. It must be open.
-
-        False when the log of approvals has outgrown a frame: then that is left.
-        """
+    async def forget(self) -> None:
+        """Let no Step go on, and delete all of it from the session's present state. It must be open."""
         await self._forget(AGENT_MESSAGES, ())
         kept = _Inventory.of(await self._singletons())
         for entries, parts, keys in (
@@ -163,6 +167,7 @@ class SessionStore:
         await self._forget(FRAMEWORK_RUN_STATE, kept.run_state)
         await self._forget(TAKEN_STEERING, kept.steering)
         await self._forget(HISTORY_SUMMARY, kept.summary)
+        await self._forget(APPROVALS, kept.approvals)
         await self._forget(TAKEN_REQUEST_IDS, REQUEST_IDS_KEYS)
         for channel in (
             self._flow.waiting_user_messages,
@@ -171,12 +176,6 @@ class SessionStore:
         ):
             await self._ask(channel, ReadWaiting(forget=True))
         await self._ask(self._flow.forget_singletons, None)
-        try:
-            decisions = await self._decisions()
-        except WorkerFailed:  # Dex loads it whole or not at all
-            return False
-        await self._forget(APPROVALS, map(approval_key, decisions))
-        return True
 
     async def _singletons(self) -> dict[str, JsonData]:
         (text,) = (await self._ask(self._flow.stored_singletons, None)).texts
@@ -213,17 +212,6 @@ class SessionStore:
     async def _request_ids(self) -> JsonData:
         found = await self._entries.stored(TAKEN_REQUEST_IDS, REQUEST_IDS_KEYS)
         return [request_id for ids in found.values() for request_id in ids]
-
-    async def _approvals(self) -> JsonData:
-        return [wire.dump(record, ApprovalRecord) for record in await self._decisions()]
-
-    async def _decisions(self) -> list[ApprovalRecord]:
-        found: list[ApprovalRecord] = []
-        while True:
-            page = await self._ask(self._flow.list_approvals, ListApprovals(after=len(found)))
-            found += page.approvals
-            if not page.has_more:
-                return found
 
     async def _waiting(
         self, channel: Callable[[dex.Context, ReadWaiting], dex.RPCResult[StoredTexts]]

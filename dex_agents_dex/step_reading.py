@@ -155,6 +155,7 @@ class StepReader:
             claimed=frozenset(map(ToolCallId, claims)),
             steering=await self._taken_steering(state),
             answers=waiting_answers(self.session.context),
+            approval_count=self.session.approval_count,
         )
 
     def _call_view(self, kind: type[StepView], call: ToolCallId) -> CallView:
@@ -168,6 +169,7 @@ class StepReader:
                 claimant=claimant,
                 interrupts=self.session.interrupts,
                 pending_steering=self.session.pending_steering(),
+                approval_count=self.session.approval_count,
             )
         return self.session.fill(CallView, record=record, claimant=claimant)
 

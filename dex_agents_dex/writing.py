@@ -67,6 +67,7 @@ from .schema import (
     AGENT_TOOL_CALL_PARTS,
     AGENT_TOOL_CALLS,
     AGENT_USAGE,
+    APPROVAL_COUNT,
     APPROVALS,
     CANCELLED_TURN,
     FRAMEWORK_RUN_STATE,
@@ -137,8 +138,9 @@ class SessionWriter:
                 self._drain(interrupt_ids)
             case WithdrawQueued(channel_message_id):
                 QUEUED_USER_MESSAGES.delete(context, channel_message_id)
-            case RecordApproval(record):
-                APPROVALS.set(context, approval_key(record), record)
+            case RecordApproval(record, number):
+                APPROVALS.set(context, approval_key(number), record)
+                APPROVAL_COUNT.set(context, number + 1)
             case _:
                 assert_never(write)
 

@@ -141,9 +141,10 @@ class WithdrawQueued:
 
 @frozen
 class RecordApproval:
-    """Keep who decided what."""
+    """Keep who decided what, as the session's ``number``-th decision, from 0; from then on it has one more."""
 
     record: ApprovalRecord
+    number: int
 
 
 @frozen

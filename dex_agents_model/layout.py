@@ -17,7 +17,7 @@ from attrs import frozen
 
 from .calls import AgentToolCall, FinalCall, ToolCallStatus
 from .errors import StateCorrupt
-from .records import AgentMessage, ApprovalRecord
+from .records import AgentMessage
 from .requests import KEPT_REQUEST_IDS
 from .text import MAX_ID_BYTES, keep_bytes, shorten, size_bytes
 from .wire import JsonData, dump, load
@@ -30,6 +30,7 @@ INLINE_MESSAGE_TEXT_BYTES: Final = 16 * 1024
 
 MESSAGE_ENTRY_BYTES: Final = 80 * 1024
 CALL_ENTRY_BYTES: Final = 40 * 1024
+APPROVAL_ENTRY_BYTES: Final = 32 * 1024
 """No entry is larger, whatever its record holds."""
 
 _START_BYTES: Final = 1024
@@ -103,9 +104,9 @@ REQUEST_IDS_KEYS: Final = tuple("0123456789abcdef")
 REQUEST_IDS_ENTRY_BYTES: Final = KEPT_REQUEST_IDS * (_JSON_GROWS_BY * MAX_ID_BYTES + 3) + 1
 
 
-def approval_key(record: ApprovalRecord) -> str:
-    """The key of a decision about a tool call: they sort as their turns do."""
-    return f"{record.turn_id.number:012d}.{record.tool_call_id}"
+def approval_key(number: int) -> str:
+    """The key of the session's ``number``-th decision about a tool call, from 0."""
+    return f"{number:012d}"
 
 
 def steering_key(number: int) -> str:

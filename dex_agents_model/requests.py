@@ -192,7 +192,7 @@ class QueuedMessagesPage:
 
 @frozen(kw_only=True)
 class ApprovalsPage:
-    """Decisions about tool calls, oldest first, at most 500."""
+    """Decisions about tool calls, oldest first, at most 500 and 2 MiB (but always one, when there is one)."""
 
     approvals: tuple[ApprovalRecord, ...]
     has_more: bool
@@ -205,7 +205,8 @@ class AgentSnapshot:
     ``has_earlier_messages`` says that there are stored messages before them;
     ``tool_calls`` are the active turn's, in model order; ``observed_at`` is the engine's time.
     ``state`` is None until the session's first Step has committed. ``event_token`` is a position in
-    the session's events before this moment: who reads on from it misses nothing.
+    the session's events before this moment: who reads on from it misses nothing. ``approval_count``
+    is how many decisions about tool calls the session has kept.
     """
 
     session_id: SessionId
@@ -218,6 +219,7 @@ class AgentSnapshot:
     usage: AgentUsage
     queued_message_count: int
     event_token: str = ""
+    approval_count: int = 0
 
 
 Reply: TypeAlias = bool | AgentMessagesPage | QueuedMessagesPage | ApprovalsPage | AgentSnapshot

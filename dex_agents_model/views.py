@@ -98,6 +98,7 @@ class UnfinishedTurnView(SessionView):
     steering: tuple[TakenSteering, ...] = ()
     answers: tuple[AgentInterruptResolution, ...] = ()
     """Answers that were accepted but not yet taken by the Step that waits for them."""
+    approval_count: int = 0
 
 
 @frozen(kw_only=True)
@@ -113,10 +114,14 @@ class CallView(SessionView):
 
 @frozen(kw_only=True)
 class ApprovalView(CallView):
-    """One tool call's record, the questions that wait for a person, and what would steer the turn."""
+    """One tool call's record, the questions that wait for a person, and what would steer the turn.
+
+    ``approval_count`` is how many decisions the session has kept.
+    """
 
     interrupts: tuple[AgentInterrupt, ...]
     pending_steering: tuple[PendingSteering, ...] = ()
+    approval_count: int = 0
 
 
 StepView: TypeAlias = (
@@ -182,9 +187,10 @@ class QueueingView(RequestIdsView):
 
 @frozen(kw_only=True)
 class ApprovalsView(SessionView):
-    """Every decision about a tool call of the session, oldest first."""
+    """Decisions about tool calls in their order, from the session's ``first``-th on, counted from 0."""
 
     approvals: tuple[ApprovalRecord, ...]
+    first: int = 0
 
 
 @frozen(kw_only=True)
@@ -202,6 +208,7 @@ class SnapshotView(MessagesView):
     interrupts: tuple[AgentInterrupt, ...]
     tool_calls: tuple[AgentToolCall, ...]
     queued_message_count: int
+    approval_count: int = 0
 
 
 RpcView: TypeAlias = (

@@ -134,7 +134,8 @@ def take_answer(
     if answer.interrupt_id != record.interrupt_id:
         raise StateCorrupt(f"{record.interrupt_id} was given the answer to {answer.interrupt_id}")
     kept = RecordApproval(
-        approval_record(record, answer, otherwise=ApprovalDecision.REJECTED, now=now)
+        approval_record(record, answer, otherwise=ApprovalDecision.REJECTED, now=now),
+        view.approval_count,
     )
     if not answer.approved:
         message = answer.rejection_message or DEFAULT_REJECTION_MESSAGE
@@ -171,10 +172,11 @@ def expire(
     asked = _find(view, record.interrupt_id)
     if asked is None or asked.deadline is None or now < asked.deadline:
         return StepDecision(next=GoTo((step,)))
-    kept = approval_record(record, None, otherwise=ApprovalDecision.EXPIRED, now=now)
+    expired = approval_record(record, None, otherwise=ApprovalDecision.EXPIRED, now=now)
+    kept = RecordApproval(expired, view.approval_count)
     return finish(
         Rejected(record.call, EXPIRED_MESSAGE, expired=True),
-        writes=(SetInterrupts(_without(view, asked.interrupt_id)), RecordApproval(kept)),
+        writes=(SetInterrupts(_without(view, asked.interrupt_id)), kept),
         events=(InterruptResolved(asked.interrupt_id, False, EXPIRED_MESSAGE),),
     )
 

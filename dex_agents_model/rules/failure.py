@@ -105,9 +105,10 @@ def finish_cancelled_turn(
                 answers.get(record.interrupt_id),
                 otherwise=ApprovalDecision.CANCELLED,
                 now=now,
-            )
+            ),
+            number,
         )
-        for record in asked
+        for number, record in enumerate(asked, view.approval_count)
     )
     drained = DrainChannels(tuple(record.interrupt_id for record in asked))
     return _end(view, _all_final(view), on, TurnCancelled(), (*decided, drained))

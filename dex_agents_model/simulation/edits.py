@@ -31,7 +31,15 @@ from ..decision import (
     WithdrawQueued,
     Write,
 )
-from ..layout import Laid, lay_message, lay_run_state, lay_tool_call, message_key, steering_key
+from ..layout import (
+    Laid,
+    approval_key,
+    lay_message,
+    lay_run_state,
+    lay_tool_call,
+    message_key,
+    steering_key,
+)
 from ..records import (
     AgentInterrupt,
     AgentMessage,
@@ -51,6 +59,7 @@ from .channels import (
     TOOL_CALL_RESULTS,
 )
 from .stored import (
+    APPROVAL_COUNT,
     APPROVALS,
     CALL_PARTS,
     CALLS,
@@ -131,9 +140,9 @@ def _put(write: Write, runner: AgentFrameworkRunner) -> dict[str, str]:
                 f"{TAKEN_STEERING}{steering_key(number)}": _text(dump(each, TakenSteering))
                 for number, each in enumerate(taken, start=first)
             }
-        case RecordApproval(record):
-            key = f"{APPROVALS}{record.turn_id.number:012d}.{record.tool_call_id}"
-            return {key: _text(dump(record, ApprovalRecord))}
+        case RecordApproval(record, number):
+            kept = {APPROVALS + approval_key(number): _text(dump(record, ApprovalRecord))}
+            return kept | {APPROVAL_COUNT: str(number + 1)}
         case SetSummary(summary):
             key = SUMMARY + message_key(summary.through_sequence)
             return {key: _text(dump(summary, HistorySummary))}

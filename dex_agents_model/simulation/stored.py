@@ -62,9 +62,10 @@ CLAIMS: Final = "ToolCallClaims/"
 TAKEN_STEERING: Final = "TakenSteering/"
 SUMMARY: Final = "HistorySummary/"
 APPROVALS: Final = "Approvals/"
+APPROVAL_COUNT: Final = "ApprovalCount"
 
 _KEPT: Final = 16_384
-_NOT_STORED: Final = frozenset({"session_id", "options", "overhead_tokens"})
+_NOT_STORED: Final = frozenset({"session_id", "options", "overhead_tokens", "first"})
 
 
 # --- what a snapshot holds -----------------------------------------------------------------
@@ -175,8 +176,11 @@ def taken_steering_in(records: Records) -> tuple[TakenSteering, ...]:
 
 def approvals_in(records: Records) -> tuple[ApprovalRecord, ...]:
     """Every decision about a tool call, oldest first."""
-    kept: tuple[ApprovalRecord, ...] = _all(records, APPROVALS, ApprovalRecord)
-    return tuple(sorted(kept, key=lambda record: (record.turn_id.number, record.decided_at)))
+    return _all(records, APPROVALS, ApprovalRecord)
+
+
+def approval_count_in(records: Records) -> int:
+    return int(_at(records, APPROVAL_COUNT) or 0)
 
 
 def answers_in(records: Records) -> tuple[AgentInterruptResolution, ...]:
@@ -241,6 +245,7 @@ _FIELDS: Final[Mapping[str, _Field]] = {
     "record": _Field(_only_call, (f"{CALLS}{{call}}", f"{CALL_PARTS}{{call}}.")),
     "claimant": _Field(_only_claimant, (f"{CLAIMS}{{call}}",)),
     "approvals": _Field(approvals_in, (APPROVALS,)),
+    "approval_count": _Field(approval_count_in, (APPROVAL_COUNT,)),
     "queued": _Field(queued_in, (QUEUED_USER_MESSAGES,)),
     "queued_message_count": _Field(
         lambda snapshot: len(queued_in(snapshot)), (QUEUED_USER_MESSAGES,)

@@ -99,6 +99,12 @@ def laboratory(served: Served, tmp_path: Path) -> Iterator[Laboratory]:
     cache.close()
 
 
+@pytest.fixture
+def another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server answers as one that has no call to forget a Flow."""
+    monkeypatch.setattr("dex_agents_dex.operations.FORGET_FLOW_METHOD", "/no.such.Service/Call")
+
+
 @frozen
 class Breakable:
     """A stack of one test's own, whose Workers and engine it may kill."""

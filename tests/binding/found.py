@@ -16,6 +16,7 @@ from dex_agents_dex.schema import (
     AGENT_MESSAGES,
     AGENT_TOOL_CALL_PARTS,
     AGENT_TOOL_CALLS,
+    APPROVALS,
     DEFINITIONS,
     FRAMEWORK_RUN_STATE,
     HISTORY_SUMMARY,
@@ -53,11 +54,10 @@ from dex_agents_model.records import (
     TakenSteering,
 )
 from dex_agents_model.requests import (
-    ListApprovals,
     ListQueuedMessages,
     ResolveInterrupt,
 )
-from dex_agents_model.views import AnswerView, ApprovalsView, QueueView
+from dex_agents_model.views import AnswerView, QueueView
 
 T = TypeVar("T")
 
@@ -93,6 +93,7 @@ class Found:
     claimed: frozenset[ToolCallId] = frozenset()
     taken_steering: tuple[TakenSteering, ...] = ()
     approvals: tuple[ApprovalRecord, ...] = ()
+    approval_count: int = 0
     steering: tuple[SteeringMessage, ...] = ()
     queued: tuple[AgentUserMessage, ...] = ()
     answers: tuple[AgentInterruptResolution, ...] = ()
@@ -123,10 +124,8 @@ def find(context: dex.Context) -> Found:
     reader = SessionReader(context, OPTIONS)
     session = reader.rpc_view(AnswerView, ResolveInterrupt(InterruptId("turn-1.c"), approved=True))
     queue = reader.rpc_view(QueueView, ListQueuedMessages())
-    log = reader.rpc_view(ApprovalsView, ListApprovals())
     assert isinstance(session, AnswerView)
     assert isinstance(queue, QueueView)
-    assert isinstance(log, ApprovalsView)
     steering = reader.pending_steering()
     state, summaries = session.state, _all(HISTORY_SUMMARY, context)
     covered = 0 if state is None else state.history.summarised_through
@@ -143,7 +142,8 @@ def find(context: dex.Context) -> Found:
         tool_calls=_tool_calls(context),
         claimed=frozenset(map(ToolCallId, _by_key(TOOL_CALL_CLAIMS, context))),
         taken_steering=_all(TAKEN_STEERING, context),
-        approvals=log.approvals,
+        approvals=_all(APPROVALS, context),
+        approval_count=reader.approval_count,
         steering=tuple(pending.steering for pending in steering),
         queued=tuple(pending.message for pending in queue.queued),
         answers=waiting_answers(context),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -13,32 +12,21 @@ from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex import AgentRuntime, Erasure, SessionNotFound
 from dex_agents_dex.devengine import DevEngine
-from dex_agents_dex.dex_server import DexServer
-from dex_agents_dex.operations import APPROVALS_LEFT, EVENTS_LEFT, HISTORY_LEFT, STATE_LEFT
-from dex_agents_model import AgentSnapshot, AgentState, InterruptId, SessionId, ToolCallId, TurnId
+from dex_agents_dex.operations import EVENTS_LEFT, HISTORY_LEFT, STATE_LEFT
+from dex_agents_model import AgentSnapshot, SessionId, TurnId
 from dex_agents_model.calls import FinalCall, Succeeded
-from dex_agents_model.records import ApprovalDecision, ApprovalRecord, WaitingForUserMessage
-from dex_agents_model.wire import dump
-from tests.upgrade.kept_sessions import put_back
+from dex_agents_model.records import AgentUserMessage, RunningTools
+from dex_agents_model.steps import ResumeTurn
 
 from .conftest import Served
 from .conversation import Conversation
 from .flows import COMPACTING, SCRIPTED, build_flows
 from .script import Call, Reply, script
+from .seeding import put_session, state_at
 
 SECRET: Final = "nobody else may know this"
-APPROVALS: Final = 2_000
 LONG: Final = 250_000
 """Characters of a text that lies in parts, and of which a few make more than a frame."""
-
-
-async def state_at(address: str, session_id: str) -> pb.GetFlowStateResponse:
-    """What the server holds, past the product's own code."""
-    async with DexServer(address).flow_service() as service:
-        state: pb.GetFlowStateResponse = await service.GetFlowState(
-            pb.GetFlowStateRequest(flow_id=session_id)
-        )
-        return state
 
 
 def stored_texts(state: pb.GetFlowStateResponse) -> Iterator[str]:
@@ -100,29 +88,6 @@ async def steer(conversation: Conversation, text: str) -> None:
     assert await conversation.sessions.steer_user_message(
         conversation.session_id, text, rejects_pending_approvals=False
     )
-
-
-async def with_too_many_approvals(address: str, session_id: str) -> None:
-    """A session at rest whose log of approvals no frame holds."""
-    record = ApprovalRecord(
-        *(InterruptId("turn-1.c"), TurnId("turn-1"), ToolCallId("c"), "pay", "sha256:0"),
-        *(ApprovalDecision.APPROVED, datetime(2030, 1, 2, tzinfo=UTC), "a" * 1_000, "b" * 1_000),
-    )
-    stored: dict[str, object] = {
-        f"Approvals/{number:012d}.c": dump(record, ApprovalRecord) for number in range(APPROVALS)
-    }
-    stored["AgentState"] = dump(WaitingForUserMessage(turn_count=APPROVALS), AgentState)
-    kept = {
-        "attributes": [{"key": key, "value": _json_value(data)} for key, data in stored.items()],
-        "active_step_executions": [
-            {"movement": {"step_type": "AwaitUserMessage", "step_input": _json_value({"v": 1})}}
-        ],
-    }
-    await put_back(address, session_id, SCRIPTED, json.dumps(kept))
-
-
-def _json_value(data: object) -> dict[str, object]:
-    return {"obj_value": {"encoding": "json", "payload": data}}
 
 
 async def export(conversation: Conversation) -> dict[str, Any]:
@@ -207,13 +172,20 @@ async def test_export__of_more_than_a_frame_holds_is_whole(conversation: Convers
 async def test_export__names_what_dex_cannot_load(
     conversation: Conversation, served: Served
 ) -> None:
-    await with_too_many_approvals(served.server_address, conversation.session_id)
+    one_of_too_many = AgentUserMessage("x" * 1_200)
+    await put_session(
+        served.server_address,
+        conversation.session_id,
+        state=RunningTools(1, 1, 1),
+        open_step=ResumeTurn(TurnId("turn-1"), expected_result_count=1),
+        queued=(one_of_too_many,) * 4_000,
+    )
 
     exported = await export(conversation)
 
-    assert list(exported["unreadable"]) == ["approvals"]
-    assert "bytes" in exported["unreadable"]["approvals"]
-    assert exported["singletons"]["AgentState"]["turn_count"] == APPROVALS
+    assert list(exported["unreadable"]) == ["queued_user_messages"]
+    assert "bytes" in exported["unreadable"]["queued_user_messages"]
+    assert exported["singletons"]["AgentState"]["turn_count"] == 1
 
 
 # --- close -----------------------------------------------------------------------------------
@@ -275,12 +247,6 @@ def copies(directory: Path, text: str) -> int:
     return sum(path.read_bytes().count(text.encode()) for path in directory.rglob("*.sqlite3*"))
 
 
-@pytest.fixture
-def another_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server answers as one that has no call to forget a Flow."""
-    monkeypatch.setattr("dex_agents_dex.operations.FORGET_FLOW_METHOD", "/no.such.Service/Call")
-
-
 @pytest.mark.usefixtures("another_server")
 async def test_erase__empties_and_closes_an_open_session_and_says_what_is_left(
     conversation: Conversation, served: Served
@@ -299,20 +265,6 @@ async def test_erase__empties_and_closes_an_open_session_and_says_what_is_left(
     assert list(state.active_step_executions) == []
     snapshot = await conversation.sessions.get_agent_snapshot(session_id)
     assert (snapshot.state, snapshot.messages) == (None, ())
-    with pytest.raises(SessionNotFound):
-        await conversation.say(Reply())
-
-
-@pytest.mark.usefixtures("another_server")
-async def test_erase__says_when_not_even_the_present_state_could_be_emptied(
-    conversation: Conversation, served: Served
-) -> None:
-    address, session_id = served.server_address, conversation.session_id
-    await with_too_many_approvals(address, session_id)
-
-    erasure = await conversation.sessions.erase_session(session_id)
-
-    assert erasure.left == (APPROVALS_LEFT, HISTORY_LEFT, EVENTS_LEFT)
     with pytest.raises(SessionNotFound):
         await conversation.say(Reply())
 

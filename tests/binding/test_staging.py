@@ -198,8 +198,8 @@ STAGED: dict[str, Staged] = {
         (*ANSWERED[1:], *RESULTS), (DrainChannels((ASKED,)),), found=Found()
     ),
     "approvals": staged(
-        tuple(map(RecordApproval, DECIDED[::-1])),
-        found=Found(approvals=DECIDED, entries={"Approvals": 2}),
+        tuple(RecordApproval(record, number) for number, record in enumerate(DECIDED)),
+        found=Found(approvals=DECIDED, approval_count=2, entries={"Approvals": 2}),
     ),
     "all of a commit": staged(
         (SetState(STATES[3]), SetUsage(USAGE), SetRunState("so far"), PutToolCall(SECOND)),

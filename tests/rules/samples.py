@@ -31,6 +31,8 @@ V = TypeVar("V", bound=SessionView)
 NOW: Final = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SESSION: Final = SessionId("session-1")
 TURN: Final = TurnId("turn-2")
+DECIDED_BEFORE: Final = 5
+"""Decisions about tool calls that the session has kept."""
 NEXT_TURN: Final = TurnId("turn-3")
 
 IDLE: Final = WaitingForUserMessage(turn_count=2, message_count=3, last_turn=TurnSucceeded(1))
@@ -66,6 +68,8 @@ _FIELDS: Final[dict[str, object]] = {
     "interrupts": (),
     "taken_request_ids": (),
     "queued_message_count": 0,
+    "approval_count": DECIDED_BEFORE,
+    "first": 0,
     "summary": None,
     "overhead_tokens": 0,
     "cancelled_turn": None,

@@ -47,7 +47,7 @@ from dex_agents_model.views import ApprovalView, PendingSteering
 from dex_agents_model.waits import ForInterruptResolution, NoWait
 
 from .cases import Case, Reacts, Waits, claim_of
-from .samples import NOW, TURN, call, call_view, told
+from .samples import DECIDED_BEFORE, NOW, TURN, call, call_view, told
 
 A: Final = ToolCallId("a")
 STEP: Final = AwaitToolApproval(TURN, A)
@@ -81,7 +81,8 @@ def stamped(*interrupts: AgentInterrupt, deadline: datetime) -> Commit:
 def kept(decision: ApprovalDecision, decided_at: datetime = NOW, **said: Any) -> RecordApproval:
     """What stays of the question about the call, after its turn."""
     return RecordApproval(
-        ApprovalRecord(ASKED, TURN, A, "tool_a", digest("{}"), decision, decided_at, **said)
+        ApprovalRecord(ASKED, TURN, A, "tool_a", digest("{}"), decision, decided_at, **said),
+        DECIDED_BEFORE,
     )
 
 

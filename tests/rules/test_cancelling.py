@@ -69,7 +69,18 @@ from dex_agents_model.text import digest
 from dex_agents_model.views import SessionView, UnfinishedTurnView
 
 from .cases import Answers, Case, Reacts, claim_of
-from .samples import CALLING, IDLE, NEXT_TURN, NOW, TURN, USING_TOOLS, call, told, view
+from .samples import (
+    CALLING,
+    DECIDED_BEFORE,
+    IDLE,
+    NEXT_TURN,
+    NOW,
+    TURN,
+    USING_TOOLS,
+    call,
+    told,
+    view,
+)
 
 # --- the RPC -----------------------------------------------------------------------------------
 
@@ -147,7 +158,7 @@ def ended(
     writes: tuple[Write, ...] = (
         SetState(WaitingForUserMessage(2, 3 + count, TurnCancelled())),
         *stored,
-        *map(RecordApproval, decided),
+        *(RecordApproval(record, n) for n, record in enumerate(decided, DECIDED_BEFORE)),
         DrainChannels(tuple(record.interrupt_id for record in decided)),
         ClearTurn(),
     )

@@ -48,7 +48,7 @@ from dex_agents_model.views import (
 )
 
 from .cases import Answers, Case, claim_of
-from .samples import MESSAGES, NOW, SESSION, TURN, USING_TOOLS, call, view
+from .samples import DECIDED_BEFORE, MESSAGES, NOW, SESSION, TURN, USING_TOOLS, call, view
 
 ASKED: Final = InterruptId("turn-2.a")
 QUESTION: Final = AgentInterrupt(ASKED, TURN, ToolCallId("a"), "tool_a", "{}", "sha256:0", NOW)
@@ -75,6 +75,7 @@ def snapshot(**changes: Any) -> RpcDecision[AgentSnapshot]:
         tool_calls=(),
         usage=AgentUsage(requests=3, input_tokens=30, output_tokens=3),
         queued_message_count=0,
+        approval_count=DECIDED_BEFORE,
     )
     return RpcDecision(reply=evolve(shown, **changes))
 
@@ -196,6 +197,13 @@ DECISIONS: Final = tuple(
     for n in range(501)
 )  # fmt: skip
 
+WORDY: Final = (
+    evolve(DECISIONS[0], reason="w" * 2**20),
+    evolve(DECISIONS[1], reason="w" * (2**20 - 2 * len(f"{ASKED}tool_0"))),
+    DECISIONS[2],
+)
+TOO_WORDY: Final = evolve(DECISIONS[0], reason="w" * 2**22)
+
 
 def decisions(*listed: ApprovalRecord, has_more: bool = False) -> RpcDecision[ApprovalsPage]:
     return RpcDecision(reply=ApprovalsPage(approvals=listed, has_more=has_more))
@@ -203,15 +211,21 @@ def decisions(*listed: ApprovalRecord, has_more: bool = False) -> RpcDecision[Ap
 
 APPROVALS = tuple(
     Answers(
-        f"list_approvals__{claim}", ListApprovals(after), view(ApprovalsView, approvals=stored), then
+        f"list_approvals__{claim}",
+        ListApprovals(after),
+        view(ApprovalsView, approvals=stored, first=first),
+        then,
     )
-    for claim, after, stored, then in (
-        ("lists_nothing_where_nothing_was_decided", 0, (), decisions()),
-        ("lists_the_oldest_first", 0, DECISIONS[:2], decisions(*DECISIONS[:2])),
-        ("lists_what_is_behind_a_number", 1, DECISIONS[:2], decisions(DECISIONS[1])),
-        ("lists_from_the_start_for_a_negative_number", -1, DECISIONS[:2], decisions(*DECISIONS[:2])),
-        ("lists_at_most_500", 0, DECISIONS, decisions(*DECISIONS[:500], has_more=True)),
-        ("lists_the_rest", 500, DECISIONS, decisions(DECISIONS[500])),
+    for claim, after, first, stored, then in (
+        ("lists_nothing_where_nothing_was_decided", 0, 0, (), decisions()),
+        ("lists_the_oldest_first", 0, 0, DECISIONS[:2], decisions(*DECISIONS[:2])),
+        ("lists_what_is_behind_a_number", 1, 0, DECISIONS[:2], decisions(DECISIONS[1])),
+        ("lists_what_is_behind_a_number_of_those_that_were_read", 8, 7, DECISIONS[:2], decisions(DECISIONS[1])),
+        ("lists_from_the_start_for_a_negative_number", -1, 0, DECISIONS[:2], decisions(*DECISIONS[:2])),
+        ("lists_at_most_500", 0, 0, DECISIONS, decisions(*DECISIONS[:500], has_more=True)),
+        ("lists_the_rest", 500, 0, DECISIONS, decisions(DECISIONS[500])),
+        ("lists_at_most_2_mebibytes", 0, 0, WORDY, decisions(*WORDY[:2], has_more=True)),
+        ("lists_one_decision_however_large", 0, 0, (TOO_WORDY, *WORDY), decisions(TOO_WORDY, has_more=True)),
     )
 )  # fmt: skip
 

@@ -130,6 +130,10 @@ def _expires_without_a_look(rule: Rule, step: Step, view: Any, on: object, now: 
     return rule(step, view, on, now)
 
 
+def _as_the_first(write: Write) -> Write:
+    return evolve(write, number=0) if isinstance(write, RecordApproval) else write
+
+
 def _approves_in_any_case(
     rule: Rule, step: Step, view: object, on: InterruptAnswered, now: datetime
 ) -> object:
@@ -597,6 +601,12 @@ FAULTS: Final = (
     PlantedFault(
         "a decision is not kept",
         decisions(AwaitToolApproval, InterruptAnswered, writing(without(RecordApproval))),
+        "three-tools",
+        "each decision is kept once",
+    ),
+    PlantedFault(
+        "a decision takes the place of another",
+        decisions(AwaitToolApproval, InterruptAnswered, writing(_as_the_first)),
         "three-tools",
         "each decision is kept once",
     ),

@@ -224,12 +224,14 @@ def _replies() -> Iterator[Sample]:
         queued_message_count=1,
         event_token="token-1",
     )
+    decided = evolve(snapshot, approval_count=2)
     queue = QueuedMessagesPage(messages=(HELLO,), has_more=True)
     approvals = ApprovalsPage(approvals=(APPROVAL,), has_more=True)
     yield Sample("reply_messages_page", AgentMessagesPage, page)
     yield Sample("reply_queued_messages_page", QueuedMessagesPage, queue)
     yield Sample("reply_approvals_page", ApprovalsPage, approvals)
     yield Sample("reply_snapshot", AgentSnapshot, snapshot)
+    yield Sample("reply_snapshot_with_decisions", AgentSnapshot, decided)
 
 
 SAMPLES: Final = (

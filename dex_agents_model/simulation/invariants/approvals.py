@@ -68,11 +68,14 @@ def each_decision_is_kept_once(change: Change) -> Iterator[str]:
     cause = change.commit(PutToolCall, ClearTurn, RecordApproval)
     if cause is None:
         return
-    kept = [w.record for w in cause.decided.writes if isinstance(w, RecordApproval)]
+    writes = [write for write in cause.decided.writes if isinstance(write, RecordApproval)]
+    kept = [write.record for write in writes]
     known = {each.interrupt_id for each in approvals_in(change.before.records)}
-    for approval in kept:
-        if approval.interrupt_id in known:
-            yield f"the decision about {approval.interrupt_id} is replaced"
+    for number, write in enumerate(writes, len(known)):
+        if write.record.interrupt_id in known:
+            yield f"{write.record.interrupt_id} is decided twice"
+        if write.number != number:
+            yield f"decision {number} of the session is kept as number {write.number}"
     after = {each.tool_call_id: each for each in tool_calls_in(change.after.records)}
     for record in tool_calls_in(change.before.records):
         if not isinstance(record, AwaitingApproval):
