@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, cast
 import dex
 
 from dex_agents_model.events import AgentEvent
-from dex_agents_model.ids import SessionId
+from dex_agents_model.ids import SessionId, refuse_unusable_name
 from dex_agents_model.policy import AgentSessionOptions
 from dex_agents_model.requests import (
     AgentSnapshot,
@@ -69,8 +69,8 @@ class AgentSessionFlow(StoreRpcs, dex.Flow[StartAgentSession]):
     ``tracing`` is a `tracing.Tracing`; without one nothing is traced.
 
     Raises:
-        ValueError: ``flow_type`` is blank or holds one of ``/ $ :``, or the options ask for
-            compaction and the runner cannot summarise.
+        ValueError: ``flow_type`` is blank, too long, or holds one of ``/ $ :`` or what cannot be
+            seen; or the options ask for compaction and the runner cannot summarise.
     """
 
     def __init__(
@@ -81,8 +81,7 @@ class AgentSessionFlow(StoreRpcs, dex.Flow[StartAgentSession]):
         options: AgentSessionOptions | None = None,
         tracing: StepTracing | None = None,
     ) -> None:
-        if not flow_type.strip() or any(sign in flow_type for sign in "/$:"):
-            raise ValueError(f"flow type {flow_type!r} must not be blank nor hold any of '/ $ :'")
+        refuse_unusable_name("flow type", flow_type)
         self.options: Final = options or AgentSessionOptions()
         self.runner: Final = runner
         if self.options.compaction is not None and not isinstance(runner, SummarizesHistory):

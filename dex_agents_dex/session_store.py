@@ -50,6 +50,7 @@ from .schema import (
     APPROVALS,
     FRAMEWORK_RUN_STATE,
     HISTORY_SUMMARY,
+    RUN_STATE_PART_COUNT,
     TAKEN_REQUEST_IDS,
     TAKEN_STEERING,
     TOOL_CALL_CLAIMS,
@@ -76,7 +77,7 @@ class _Inventory:
         state = singletons.get(AGENT_STATE.name)
         return cls(
             None if state is None else wire.load(state, STATE),
-            cast("int", singletons.get(RUNSTATE_PART_COUNT.name, 0)),
+            cast("int", singletons.get(RUN_STATE_PART_COUNT.name, 0)),
             cast("int", singletons.get(APPROVAL_COUNT.name, 0)),
         )
 

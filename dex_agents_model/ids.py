@@ -13,13 +13,54 @@ from .text import clean_text, digest, is_storable
 
 _TURN: Final = re.compile(r"turn-([1-9][0-9]*)")
 _INTERRUPT: Final = re.compile(r"turn-[1-9][0-9]*\..+", re.DOTALL)
-_REFUSED_IN_SESSION_ID: Final = "/$:"
+_REFUSED_IN_NAME: Final = "/$:"
+_INVISIBLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _MAX_ID_CHARACTERS: Final = 256
 _KEPT_TURN_IDS: Final = 1024
 
 
+def refuse_unusable_name(kind: str, text: str) -> None:
+    """Refuse what cannot name a session or a Flow type. Names go into logs, headers, shells and terminals.
+
+    Raises:
+        ValueError: the text is blank or has more than 256 characters; or it holds one of ``/ $ :``, a control
+            character, a line break or a lone surrogate. The message says which, of what ``kind``.
+    """
+    if not text.strip():
+        raise ValueError(f"{kind} {text!r} is blank; choose a name")
+    if len(text) > _MAX_ID_CHARACTERS:
+        raise ValueError(
+            f"{kind} {text[:40]!r}... has {len(text)} characters;"
+            f" at most {_MAX_ID_CHARACTERS} are allowed"
+        )
+    refused = sorted({sign for sign in text if sign in _REFUSED_IN_NAME})
+    if refused:
+        raise ValueError(
+            f"{kind} {text!r} holds {' '.join(refused)!r};"
+            f" use any characters but {' '.join(_REFUSED_IN_NAME)}"
+        )
+    if _INVISIBLE.search(text):
+        raise ValueError(
+            f"{kind} {text!r} holds a control character, a line break or a lone surrogate"
+        )
+
+
+def usable_tool_name(text: str) -> str:
+    """``text``, by which a model may call a tool: 1 to 256 characters, not blank.
+
+    Raises:
+        ValueError: it is no such text.
+    """
+    if not text.strip() or len(text) > _MAX_ID_CHARACTERS:
+        raise ValueError(
+            f"tool name {text[:40]!r} must have 1 to {_MAX_ID_CHARACTERS} characters"
+            " and not be blank"
+        )
+    return text
+
+
 class SessionId(str):
-    """The Flow ID of a session: 1 to 256 characters, not blank, none of ``/ $ :``, and storable.
+    """The Flow ID of a session: 1 to 256 characters, not blank; no ``/ $ :``, nothing that cannot be seen.
 
     Raises:
         ValueError: the text is no session ID; the message says why.
@@ -28,21 +69,7 @@ class SessionId(str):
     __slots__ = ()
 
     def __new__(cls, text: str) -> Self:
-        if not text.strip():
-            raise ValueError(f"session ID {text!r} is blank; give the session a name of its own")
-        if len(text) > _MAX_ID_CHARACTERS:
-            raise ValueError(
-                f"session ID {text[:40]!r}... has {len(text)} characters;"
-                f" at most {_MAX_ID_CHARACTERS} are allowed"
-            )
-        refused = sorted({sign for sign in text if sign in _REFUSED_IN_SESSION_ID})
-        if refused:
-            raise ValueError(
-                f"session ID {text!r} holds {' '.join(refused)!r};"
-                f" use any characters but {' '.join(_REFUSED_IN_SESSION_ID)}"
-            )
-        if clean_text(text) != text:
-            raise ValueError(f"session ID {text!r} holds a NUL or a lone surrogate")
+        refuse_unusable_name("session ID", text)
         return super().__new__(cls, text)
 
 
@@ -84,7 +111,7 @@ def _turn_of(number: int) -> TurnId:
 
 
 class ToolCallId(str):
-    """What a session calls a tool call of the model: 1 to 256 characters, no ``/``.
+    """What a session calls a tool call of the model: 1 to 256 characters, not blank, no ``/``.
 
     Unique within one turn only; a later turn may use it again.
 
@@ -95,9 +122,10 @@ class ToolCallId(str):
     __slots__ = ()
 
     def __new__(cls, text: str) -> Self:
-        if not text or "/" in text or len(text) > _MAX_ID_CHARACTERS:
+        if not text.strip() or "/" in text or len(text) > _MAX_ID_CHARACTERS:
             raise ValueError(
-                f"tool call ID {text[:40]!r} must have 1 to {_MAX_ID_CHARACTERS} characters and no '/'"
+                f"tool call ID {text[:40]!r} must have 1 to {_MAX_ID_CHARACTERS} characters,"
+                " not be blank, and hold no '/'"
             )
         if not is_storable(text):
             raise ValueError(f"tool call ID {text!r} holds a lone surrogate")

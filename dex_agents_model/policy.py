@@ -10,6 +10,7 @@ from typing import Final
 from attrs import field, frozen, validators
 
 from .calls import ToolEffect
+from .ids import usable_tool_name
 from .text import is_storable, size_bytes
 
 _KIB: Final = 1024
@@ -73,6 +74,11 @@ def _read_only(policies: Mapping[str, ToolPolicy]) -> Mapping[str, ToolPolicy]:
     return MappingProxyType(dict(policies))
 
 
+def _by_usable_names(owner: object, attribute: object, policies: Mapping[str, ToolPolicy]) -> None:
+    for name in policies:
+        usable_tool_name(name)
+
+
 def _positive(owner: object, attribute: object, value: timedelta | None) -> None:
     if value is not None and value <= timedelta(0):
         raise ValueError(
@@ -125,8 +131,10 @@ class AgentSessionOptions:
         TypeError: a policy is no ToolPolicy.
     """
 
-    tool_policies: Mapping[str, ToolPolicy] = field(factory=dict, converter=_read_only)
-    """By the tool name that the model calls."""
+    tool_policies: Mapping[str, ToolPolicy] = field(
+        factory=dict, converter=_read_only, validator=_by_usable_names
+    )
+    """By the tool name that the model calls: 1 to 256 characters, not blank."""
     default_tool_effect: ToolEffect = field(default=ToolEffect.UNCLASSIFIED, converter=ToolEffect)
     """For a tool with neither a policy nor a hint of its framework."""
     interrupt_deadline: timedelta | None = field(default=None, validator=_positive)

@@ -13,7 +13,7 @@ from dex_agents_dex import AgentSessionFlow, StepTracing
 from dex_agents_model import AgentSessionOptions, CompactionPolicy, ToolEffect, ToolPolicy
 
 from .runner import AgentModel, DepsFactory, DepsT, OutputT, PydanticAIRunner
-from .tool_names import refuse_unknown_tools
+from .tool_names import refuse_unknown_tools, refuse_unusable_names
 
 
 class SessionLimits(TypedDict, total=False):
@@ -50,7 +50,8 @@ def pydantic_ai_session_flow(
     ``tracing`` is a `dex_agents_dex.tracing.Tracing`; None traces nothing.
 
     Raises:
-        ValueError: the agent cannot work in a session, or a policy names a tool that it lacks.
+        ValueError: the agent cannot work in a session, has a tool whose name is blank or has more than
+            256 characters, or lacks one that a policy names.
     """
     runner = PydanticAIRunner(
         agent,
@@ -59,6 +60,7 @@ def pydantic_ai_session_flow(
         summary_model=summary_model,
         allow_missing_tools=allow_missing_tools,
     )
+    refuse_unusable_names(agent)
     policies = tool_policies or {}
     if not allow_missing_tools:
         refuse_unknown_tools(agent, policies)

@@ -18,6 +18,7 @@ from pydantic_ai.toolsets import (
 )
 
 from dex_agents_model import ToolPolicy
+from dex_agents_model.ids import usable_tool_name
 
 from .refusals import all_capabilities
 
@@ -46,6 +47,16 @@ def refuse_unknown_tools(
             f" {_quoted(sorted(known - _ADDED_BY_PYDANTIC_AI)) or 'no tools'}. Correct the name, or"
             " pass allow_missing_tools=True when a tool was removed on purpose"
         )
+
+
+def refuse_unusable_names(agent: AbstractAgent[Any, Any]) -> None:
+    """Accept the names of the agent's tools, as far as they are known without a run.
+
+    Raises:
+        ValueError: no session can keep one of them.
+    """
+    for name in static_tool_names(agent) or ():
+        usable_tool_name(name)
 
 
 def static_tool_names(agent: AbstractAgent[Any, Any]) -> frozenset[str] | None:

@@ -12,7 +12,7 @@ from .names import JSON_OBJECT, QUESTION, SESSION, TURN, this_person
 from .options import as_json
 from .questions import waiting_question
 from .trouble import Trouble, run
-from .words import MESSAGE_REFUSED, in_one_line, write_json
+from .words import MESSAGE_REFUSED, in_one_line, safe, write_json
 
 
 @click.command()
@@ -196,4 +196,4 @@ def _tell(accepted: bool, done: str, refused: str, *, as_json: bool) -> None:
     elif not accepted:
         raise Trouble(refused)
     else:
-        click.echo(done)
+        click.echo(safe(done))

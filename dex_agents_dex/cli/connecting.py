@@ -44,16 +44,18 @@ class Place:
         """False when no engine has ever run on the directory, and no server is named."""
         return self.server is not None or (self.data_dir / STORE_FILE_NAME).exists()
 
-    def command(self, *words: str) -> str:
-        """A `dex-agents` command at this place, to be typed in a shell."""
-        options: tuple[str, ...] = ()
+    def command(self, name: str, *words: str, session: str | None = None) -> str:
+        """A `dex-agents` command at this place about what ``words`` name, to be typed in a shell."""
+        options = () if session is None else ("--session", session)
         if self.server is not None:
-            options = ("--server", self.server)
+            options = (*options, "--server", self.server)
         elif self.data_dir != DEFAULT_DATA_DIR:
-            options = ("--data-dir", str(self.data_dir))
+            options = (*options, "--data-dir", str(self.data_dir))
         if self.token_file is not None:
             options = (*options, "--token-file", str(self.token_file))
-        return shlex.join(("dex-agents", *words, *options))
+        if any(word.startswith("-") for word in words):  # it looks like an option
+            return shlex.join(("dex-agents", name, *options, "--", *words))
+        return shlex.join(("dex-agents", name, *words, *options))
 
 
 def at_a_place(command: C) -> C:

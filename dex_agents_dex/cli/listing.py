@@ -37,6 +37,7 @@ from .trouble import run
 from .words import (
     QUIET,
     in_one_line,
+    safe,
     screen,
     told_message,
     told_queued,
@@ -220,7 +221,7 @@ def queue(session: str, as_json: bool, place: Place) -> None:
         write_json([wire.dump(message, AgentUserMessage) for message in page.messages])
         return
     for message in page.messages:
-        click.echo(f"{message.message_id}  {told_queued(message)}")
+        click.echo(f"{safe(message.message_id)}  {told_queued(message)}")
     if page.has_more:
         click.echo("and more", err=True)
     if not page.messages:

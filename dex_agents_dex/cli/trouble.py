@@ -19,6 +19,7 @@ from ..errors import (
     TurnNotFound,
     WorkerFailed,
 )
+from .words import safe
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ class Trouble(click.ClickException):
     exit_code = 1
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"error: {self.format_message()}", err=True)
+        click.echo(safe(f"error: {self.format_message()}"), err=True)
 
 
 class NotUnderstood(Trouble):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -36,6 +39,8 @@ MESSAGE_REFUSED: Final = (
     "the session refused the message: it is blank or too long, or too much waits already"
 )
 _UNBOUNDED_CELLS: Final = 1_000_000
+_UNSAFE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but line breaks and tabs; what turns the direction of text; what cannot be written."""
 
 GOOD: Final = "green"
 BAD: Final = "red"
@@ -57,10 +62,23 @@ _SPEAKERS: Final = {
 }
 
 
+class SafeConsole(Console):
+    """Whatever it prints, nothing of it is a command to the terminal."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            is_text = segment.control is None
+            yield Segment(safe(segment.text), segment.style) if is_text else segment
+
+
 def screen() -> Console:
     """Where a command writes for a person: colours and rows as wide as the terminal, or else neither."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_UNBOUNDED_CELLS)
+    console = SafeConsole(highlight=False)
+    if console.is_terminal:
+        return console
+    return SafeConsole(highlight=False, width=_UNBOUNDED_CELLS)
 
 
 def write_json(data: object) -> None:
@@ -70,14 +88,13 @@ def write_json(data: object) -> None:
 
 def in_one_line(text: str, limit: int = SHOWN_CHARACTERS) -> str:
     """``text`` without line breaks and control characters, cut to ``limit`` characters with an ellipsis."""
-    line = " ".join(text.split())
-    line = "".join(sign if sign.isprintable() else "�" for sign in line)
+    line = safe(" ".join(text.split()))
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def safe(text: str) -> str:
-    """``text`` without what a terminal would obey: only line breaks and tabs stay."""
-    return "".join(s if s.isprintable() or s in "\n\t" else "�" for s in text.replace("\r\n", "\n"))
+    """``text`` without what a terminal would obey, or what would show it in another order."""
+    return _UNSAFE.sub("�", text.replace("\r\n", "\n"))
 
 
 def told_message(message: AgentMessage) -> RenderableType:
@@ -161,7 +178,7 @@ def told_whole_question(asked: AgentInterrupt, arguments: str) -> Text:
     """A question that waits for a person, with as much of its ``arguments`` as is given."""
     until = f"  until {told_time(asked.deadline)}" if asked.deadline else ""
     name = (in_one_line(asked.tool_name), "bold")
-    return Text.assemble(("? ", ASKING), name, f" {safe(arguments)}", (until, QUIET))
+    return Text.assemble(("? ", ASKING), name, f" {arguments}", (until, QUIET))
 
 
 def _in_one_row(*parts: str | tuple[str, str]) -> Text:

@@ -19,7 +19,7 @@ from ..decision import (
 from ..effects import DeferredToolCall, ToolCallsRequested
 from ..errors import ContractBroken
 from ..events import ToolCallDeferred, TurnEvent, UsageRecorded
-from ..ids import ToolCallId
+from ..ids import ToolCallId, usable_tool_name
 from ..records import RunningModel, RunningTools
 from ..steps import ResumeTurn, RunModel
 from ..text import clean_text, is_json_object, is_storable, shorten, size_bytes
@@ -116,9 +116,10 @@ def _opened(on: ToolCallsRequested, state: RunningModel, view: TurnView) -> tupl
 
 def _open(call: DeferredToolCall, state: RunningModel, view: TurnView, order: int) -> OpenCall:
     try:
+        tool_name = usable_tool_name(clean_text(call.tool_name))
         tool_call_id = ToolCallId.standing_for(call.tool_call_id)
     except ValueError as error:
-        raise ContractBroken(f"the model's call of {call.tool_name!r}: {error}") from error
+        raise ContractBroken(f"the model's call of {call.tool_name[:40]!r}: {error}") from error
     if call.framework_memo is not None and not is_storable(call.framework_memo):
         raise ContractBroken(f"the memo of tool call {tool_call_id} cannot be stored")
     arguments = clean_text(call.arguments)
@@ -130,7 +131,7 @@ def _open(call: DeferredToolCall, state: RunningModel, view: TurnView, order: in
     requested = RequestedToolCall(
         turn_id=state.active_turn_id,
         tool_call_id=tool_call_id,
-        tool_name=clean_text(call.tool_name),
+        tool_name=tool_name,
         arguments=arguments,
         effect=call.policy.effect,
         requires_approval=call.policy.is_approval_required,

@@ -26,13 +26,18 @@ from dex_agents_dex.session_calls import SessionCalls
 from .flows import build_flows
 from .scripted_runner import ScriptedRunner
 
-BAD_SESSION_IDS = {
-    "": "session ID '' is blank; give the session a name of its own",
-    " \t": r"session ID ' \t' is blank; give the session a name of its own",
-    "a/b": "session ID 'a/b' holds '/'; use any characters but / $ :",
-    "a$b:c": "session ID 'a$b:c' holds '$ :'; use any characters but / $ :",
-    "x" * 257: f"session ID '{'x' * 40}'... has 257 characters; at most 256 are allowed",
+BAD_NAMES = {
+    "": "'' is blank; choose a name",
+    " \t": r"' \t' is blank; choose a name",
+    "a/b": "'a/b' holds '/'; use any characters but / $ :",
+    "a$b:c": "'a$b:c' holds '$ :'; use any characters but / $ :",
+    "a\nb": r"'a\nb' holds a control character, a line break or a lone surrogate",
+    "\x1b[2J": r"'\x1b[2J' holds a control character, a line break or a lone surrogate",
+    "\udcff": r"'\udcff' holds a control character, a line break or a lone surrogate",
+    "x" * 257: f"'{'x' * 40}'... has 257 characters; at most 256 are allowed",
+    "x" * 100_000: f"'{'x' * 40}'... has 100000 characters; at most 256 are allowed",
 }
+"""Of sessions and of Flow types, and why."""
 
 
 def in_one_line(message: str) -> str:
@@ -40,10 +45,10 @@ def in_one_line(message: str) -> str:
     return f"^{re.escape(message)}$"
 
 
-@pytest.mark.parametrize("session_id", BAD_SESSION_IDS)
+@pytest.mark.parametrize("session_id", BAD_NAMES)
 async def test_session_id__is_refused_by_every_call(runtime: AgentRuntime, session_id: str) -> None:
     sessions = runtime.sessions("Scripted")
-    message = in_one_line(BAD_SESSION_IDS[session_id])
+    message = in_one_line(f"session ID {BAD_NAMES[session_id]}")
 
     with pytest.raises(ValueError, match=message):
         await sessions.start_session(session_id, "hello")
@@ -89,9 +94,9 @@ def test_flow_type__that_is_unknown_is_refused(runtime: AgentRuntime) -> None:
         runtime.sessions("Other")
 
 
-@pytest.mark.parametrize("flow_type", ["", " ", "a/b", "a$b", "a:b"])
+@pytest.mark.parametrize("flow_type", BAD_NAMES)
 def test_flow_type__that_cannot_name_a_flow_is_refused(tmp_path: Path, flow_type: str) -> None:
-    message = f"flow type {flow_type!r} must not be blank nor hold any of '/ $ :'"
+    message = f"flow type {BAD_NAMES[flow_type]}"
     with pytest.raises(ValueError, match=in_one_line(message)):
         AgentSessionFlow(ScriptedRunner(tmp_path), flow_type=flow_type)
 

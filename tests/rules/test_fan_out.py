@@ -317,9 +317,9 @@ FAN_OUTS_WITHIN_BOUNDS = (
         "fan_out_tool_calls__fails_a_turn_whose_ids_are_over_the_limit_together",
         RUN,
         view(TurnView),
-        requests(*(call(f"{n:256}", order=n) for n in range(193))),
+        requests(*(call(f"{n:251}", order=n) for n in range(196))),
         over_a_limit(
-            "the turn asked for 193 tool calls, whose IDs have 49408 bytes; a turn may have 1000 and 49152",
+            "the turn asked for 196 tool calls, whose IDs have 49196 bytes; a turn may have 1000 and 49152",
             COUNTED,
         ),
     ),
@@ -361,7 +361,17 @@ NO_ARGUMENTS = ("", '{"a": 1', '{"a": 1}x', "{'a': 1}", "[7]", "null", '{"a": Na
         (
             ToolCallsRequested("state", (evolve(deferred(READ), tool_call_id=""),)),
             (),
-            "tool call ID '' must have 1 to 256 characters and no '/'",
+            "tool call ID '' must have 1 to 256 characters, not be blank, and hold no '/'",
+        ),
+        (
+            ToolCallsRequested("state", (evolve(deferred(READ), tool_name="\t"),)),
+            (),
+            "the model's call of '\\t': tool name '\\t' must have 1 to 256 characters and not be blank",
+        ),
+        (
+            ToolCallsRequested("state", (evolve(deferred(READ), tool_name=LONG_NAME),)),
+            (),
+            f"tool name '{LONG_NAME[:40]}' must have 1 to 256 characters and not be blank",
         ),
         (
             ToolCallsRequested(
@@ -383,6 +393,8 @@ NO_ARGUMENTS = ("", '{"a": 1', '{"a": 1}x', "{'a': 1}", "[7]", "null", '{"a": Na
         "an ID twice in a response",
         "an ID of an earlier model call of the turn",
         "an empty ID",
+        "a blank name",
+        "a long name",
         "IDs that become one when they are cleaned",
     ],
 )

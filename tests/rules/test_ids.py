@@ -8,12 +8,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId, idempotency_key
+from dex_agents_model.ids import (
+    InterruptId,
+    SessionId,
+    ToolCallId,
+    TurnId,
+    idempotency_key,
+    usable_tool_name,
+)
 
-CALL_NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1, max_size=256)
+CALL_NAMES = st.text(
+    st.characters(codec="utf-8", exclude_characters="/"), min_size=1, max_size=256
+).filter(str.strip)
 
 
-@pytest.mark.parametrize("text", ["a", "session 1", "x" * 256, "\u00fc.-_#", " a "])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a",
+        "session 1",
+        "x" * 256,
+        "\u00fc.-_#",
+        " a ",
+        "'\"%2F\\",
+        "\U0001f469\u200d\U0001f467",
+        "-x",
+        "..",
+        "\xa0b",
+    ],
+)
 def test_session_id__takes_a_name(text: str) -> None:
     assert str(SessionId(text)) == text
 
@@ -21,8 +44,8 @@ def test_session_id__takes_a_name(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "session ID '' is blank; give the session a name of its own"),
-        (" \n", "session ID ' \\n' is blank; give the session a name of its own"),
+        ("", "session ID '' is blank; choose a name"),
+        (" \n", "session ID ' \\n' is blank; choose a name"),
         ("a/b", "session ID 'a/b' holds '/'; use any characters but / $ :"),
         ("a:$/", "session ID 'a:$/' holds '$ / :'; use any characters but / $ :"),
         ("x" * 257, f"session ID '{'x' * 40}'... has 257 characters; at most 256 are allowed"),
@@ -34,9 +57,13 @@ def test_session_id__refuses_the_rest_and_says_why(text: str, message: str) -> N
     assert str(refused.value) == message
 
 
-@pytest.mark.parametrize("text", ["a\x00", "\ud800", "\ude00\ud83d"])
-def test_session_id__refuses_what_cannot_be_stored(text: str) -> None:
-    with pytest.raises(ValueError, match="holds a NUL or a lone surrogate"):
+@pytest.mark.parametrize(
+    "text",
+    ["a\x00", "\ud800", "\ude00\ud83d", "a\nb", "a\rb", "\x1b[2J", "\x7f", "\x9b2J", "a\u2028b"],
+)
+def test_session_id__refuses_what_cannot_be_seen(text: str) -> None:
+    message = f"session ID {text!r} holds a control character, a line break or a lone surrogate"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         SessionId(text)
 
 
@@ -64,13 +91,16 @@ def test_turn_id__refuses_another_form(text: str) -> None:
 
 
 @given(CALL_NAMES)
-def test_tool_call_id__takes_any_name_without_a_slash(text: str) -> None:
+def test_tool_call_id__takes_any_other_name(text: str) -> None:
     assert str(ToolCallId(text)) == text
 
 
-@pytest.mark.parametrize("text", ["", "/", "a/b", "x" * 257])
-def test_tool_call_id__refuses_an_empty_or_long_name_and_a_slash(text: str) -> None:
-    with pytest.raises(ValueError, match="must have 1 to 256 characters and no '/'"):
+@pytest.mark.parametrize("text", ["", " ", "\n", "/", "a/b", "x" * 257, "x" * 100_000])
+def test_tool_call_id__refuses_a_blank_or_long_name_and_a_slash(text: str) -> None:
+    message = (
+        f"tool call ID {text[:40]!r} must have 1 to 256 characters, not be blank, and hold no '/'"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         ToolCallId(text)
 
 
@@ -96,6 +126,18 @@ def test_tool_call_id__stands_for_an_id_as_it_is_stored(text: str, cleaned: str)
 def test_tool_call_id__stands_for_no_empty_text() -> None:
     with pytest.raises(ValueError, match="tool call ID '' must have"):
         ToolCallId.standing_for("")
+
+
+@pytest.mark.parametrize("text", ["a", "files/read all", "x" * 256, "\x1b", "\n."])
+def test_usable_tool_name__takes_a_name(text: str) -> None:
+    assert usable_tool_name(text) == text
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n", "x" * 257, "x" * 100_000])
+def test_usable_tool_name__refuses_a_blank_or_long_name(text: str) -> None:
+    message = f"tool name {text[:40]!r} must have 1 to 256 characters and not be blank"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        usable_tool_name(text)
 
 
 @given(st.integers(min_value=1), CALL_NAMES, st.integers(min_value=1), CALL_NAMES)

@@ -121,3 +121,9 @@ def test_agent_session_options__refuse_a_limit_of_nothing(name: str) -> None:
 )
 def test_user_message_refusal__says_why(text: str, refusal: str | None) -> None:
     assert AgentSessionOptions(max_user_message_bytes=4).user_message_refusal(text) == refusal
+
+
+@pytest.mark.parametrize("name", [" ", "x" * 257])
+def test_agent_session_options__refuse_a_policy_for_what_is_no_tool_name(name: str) -> None:
+    with pytest.raises(ValueError, match=f"^tool name {name[:40]!r} must have"):
+        AgentSessionOptions(tool_policies={name: ToolPolicy(READ)})

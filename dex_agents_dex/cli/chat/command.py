@@ -62,7 +62,7 @@ def chat(
         trouble = run(_chat(flow.flow, session_id, place, no_worker=no_worker))
     if trouble is not None:
         trouble.show()
-    again = place.command("chat", flow.name, "--session", session_id)
+    again = place.command("chat", flow.name, session=session_id)
     click.echo(f"go on with: {again}", err=True)
     if trouble is not None:
         context.exit(trouble.exit_code)

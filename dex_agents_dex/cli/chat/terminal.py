@@ -16,9 +16,10 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import StdoutProxy
 from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
+from ..words import SafeConsole
 from .rows import Rows
 from .screen import Typed
 
@@ -34,7 +35,7 @@ class Terminal:
 
     def __init__(self, commands: Sequence[str]) -> None:
         self.on_interrupt: Callable[[], None] = lambda: None
-        self._console = Console(force_terminal=True, highlight=False)
+        self._console = SafeConsole(force_terminal=True, highlight=False)
         self._unwritten: list[str] = []
         self._writing: asyncio.Task[None] | None = None
         self._rows = Rows()

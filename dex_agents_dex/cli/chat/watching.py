@@ -112,7 +112,7 @@ class Watcher:
         self._shown_question = asked.interrupt_id
         self._screen.line(told_question(asked))
         self._screen.line(Text("  y: run it   n [WHY]: do not   e: edit its arguments", QUIET))
-        self._screen.ask(f"{asked.tool_name}? y/n/e > ", about=asked.interrupt_id)
+        self._screen.ask(f"{in_one_line(asked.tool_name)}? y/n/e > ", about=asked.interrupt_id)
 
     def ask_again(self) -> None:
         """Show the question anew, as after an edit that was given up."""
