@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import pytest
+
+from dex_agents_dex.session_reads import SessionReads
 from dex_agents_dex.testing import Cable
+from dex_agents_dex.testing.waiting import DEFAULT_TIMEOUT
 
 from .conftest import Breakable
 from .lives import LIVES
@@ -70,7 +74,11 @@ async def test_worker_and_engine__that_are_killed_leave_nothing_undone(
     await end(lives)
 
 
-async def test_send__while_the_engine_is_away_arrives_once(breakable: Breakable) -> None:
+async def test_send__while_the_engine_is_away_arrives_once(
+    breakable: Breakable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_machine = {"within": DEFAULT_TIMEOUT}  # its engine takes long to come back
+    monkeypatch.setattr(SessionReads._ask, "__kwdefaults__", slow_machine)
     conversation = breakable.conversation()
     await breakable.stack.start_worker()
     await conversation.start(Reply(text="first"))

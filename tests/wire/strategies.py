@@ -15,9 +15,24 @@ from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId
 TEXT: Final = st.text(st.characters(codec="utf-8"), max_size=20)
 _NUMBERS: Final = st.integers(min_value=1, max_value=2**53 - 1)
 _TURNS: Final = _NUMBERS.map(TurnId.of)
-_CALLS: Final = st.text(
-    st.characters(codec="utf-8", exclude_characters="/"), min_size=1, max_size=20
-).map(ToolCallId)
+_CALLS: Final = (
+    st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1, max_size=20)
+    .filter(str.strip)
+    .map(ToolCallId)
+)
+_SESSIONS: Final = (
+    st.text(
+        st.characters(
+            codec="utf-8",
+            exclude_categories=("Cc",),
+            exclude_characters="/$:\N{LINE SEPARATOR}\N{PARAGRAPH SEPARATOR}",
+        ),
+        min_size=1,
+        max_size=20,
+    )
+    .filter(str.strip)
+    .map(SessionId)
+)
 _PLAIN: Final[dict[Any, st.SearchStrategy[Any]]] = {
     str: TEXT,
     int: _NUMBERS,
@@ -27,7 +42,7 @@ _PLAIN: Final[dict[Any, st.SearchStrategy[Any]]] = {
     TurnId: _TURNS,
     ToolCallId: _CALLS,
     InterruptId: st.builds(InterruptId.of, _TURNS, _CALLS),
-    SessionId: st.from_regex(r"[^/$:\s\x00][^/$:\x00]{0,20}", fullmatch=True).map(SessionId),
+    SessionId: _SESSIONS,
 }
 
 
