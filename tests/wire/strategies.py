@@ -24,7 +24,7 @@ _SESSIONS: Final = (
     st.text(
         st.characters(
             codec="utf-8",
-            exclude_categories=("Cc",),
+            exclude_categories=["Cc"],
             exclude_characters="/$:\N{LINE SEPARATOR}\N{PARAGRAPH SEPARATOR}",
         ),
         min_size=1,
