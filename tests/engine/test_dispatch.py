@@ -124,6 +124,21 @@ async def test_feed__looks_only_where_something_waits(
     assert fed == [stream]
 
 
+async def test_feed__leaves_a_worker_alone_that_has_no_room(
+    dispatcher: Dispatcher, fed: list[PollStream]
+) -> None:
+    stream = _idle(dispatcher, "a")
+    dispatcher.withdraw(stream)
+    dispatcher.place(_step())
+    for _ in range(2):
+        stream.worker.refuse_step(asyncio.get_running_loop().time())
+    dispatcher.feed(stream.worker)
+    assert fed == []
+    dispatcher.place(_rpc())
+    dispatcher.feed(stream.worker)
+    assert fed == [stream]
+
+
 def _carrying(steps: int) -> Worker:
     worker = Worker("w")
     for number in range(steps):

@@ -49,11 +49,13 @@ class _Line:
             self.steps = {waiting: None for waiting in self.steps if waiting.is_open}
             self._purge_at = max(_FIRST_PURGE, 2 * (len(self.rpcs) + len(self.steps)))
 
-    def __bool__(self) -> bool:
-        return bool(self.rpcs or self.steps)
+    def may_hold(self, *, steps: bool) -> bool:
+        """Whether there may be something for a Worker that takes RPCs alone, or `steps` too."""
+        return bool(self.rpcs or (steps and self.steps))
 
-    def take(self, is_acceptable: Callable[[Offer], bool]) -> Offer | None:
-        for waiting in (self.rpcs, self.steps):
+    def take(self, is_acceptable: Callable[[Offer], bool], *, steps: bool) -> Offer | None:
+        """The first acceptable RPC, or else Step if `steps` are wanted."""
+        for waiting in (self.rpcs, self.steps) if steps else (self.rpcs,):
             closed: list[Offer] = []
             taken = next(_pick(waiting, is_acceptable, closed), None)
             for offer in closed:
@@ -187,7 +189,8 @@ class Dispatcher:
             return worker.accepts(offer, now)
 
         line = self._lines.get(freed.queue)
-        offer = line.take(is_acceptable) if line is not None else None
+        takes_steps = worker.takes_steps(now)
+        offer = line.take(is_acceptable, steps=takes_steps) if line is not None else None
         older = self._longest_idle(freed) if offer is not None else None
         if older is not None:
             self.withdraw(older)
@@ -198,9 +201,11 @@ class Dispatcher:
 
     def feed(self, worker: Worker) -> None:
         """Look at the idle streams of a Worker again, now that it may take more."""
+        now = asyncio.get_running_loop().time()
         for queue, streams in tuple(worker.streams.items()):
             for stream in tuple(streams):
-                if not self._lines.get(queue):
+                line = self._lines.get(queue)
+                if line is None or not line.may_hold(steps=worker.takes_steps(now)):
                     break
                 self._on_room(stream)
 

@@ -14,7 +14,7 @@ BACK_OFF_SECONDS: Final = 0.02  # after a Worker said that it has no room
 SUSPICION_SECONDS: Final = 0.1  # after a cut: the Worker's other streams may only look alive
 PONG_SECONDS: Final = 5.0  # in which a Worker that can take a task answers a ping
 ROOM_KNOWN_SECONDS: Final = 1.0  # since its last refusal; a Worker may have more room later
-_CLOCK_RESOLUTION_SECONDS: Final = 1e-6
+_CLOCK_RESOLUTION_SECONDS: Final = 1e-6  # a loop may call that much too early
 
 
 @define(eq=False)
@@ -37,12 +37,15 @@ class Worker:
     _room: int | None = None
 
     def accepts(self, offer: Offer, loop_time: float) -> bool:
-        loop_time += _CLOCK_RESOLUTION_SECONDS  # a loop may call that much too early
-        if loop_time < self.closed_until or self._is_mute(loop_time):
-            return False
-        if not offer.is_rpc and not self._has_room(loop_time):
+        if not (self._takes_anything(loop_time) if offer.is_rpc else self.takes_steps(loop_time)):
             return False
         return not self.unknown or name_of(offer) not in self.unknown
+
+    def takes_steps(self, loop_time: float) -> bool:
+        """Whether it takes Steps at present, those that it knows."""
+        return self._takes_anything(loop_time) and self._has_room(
+            loop_time + _CLOCK_RESOLUTION_SECONDS
+        )
 
     def note_finished(self) -> bool:
         """It has room again; True if it is known to have had little."""
@@ -59,6 +62,10 @@ class Worker:
         else:
             self._room = None
         return is_repeated
+
+    def _takes_anything(self, loop_time: float) -> bool:
+        loop_time += _CLOCK_RESOLUTION_SECONDS
+        return loop_time >= self.closed_until and not self._is_mute(loop_time)
 
     def _is_mute(self, loop_time: float) -> bool:
         """Its process may be stopped, or its event loop blocked."""
