@@ -37,6 +37,7 @@ from dex import (
     Step,
     StepDecision,
     StepList,
+    Timer,
     Wait,
     WorkerOptions,
     WorkerTarget,
@@ -69,6 +70,19 @@ class WaitAndRun(Step[int]):
         return go_to(WaitAndRun, left - 1) if left > 1 else graceful_complete("done")
 
 
+class Sleep(Step[int]):
+    """Waits for a day; `asleep` counts those that do."""
+
+    asleep = asyncio.Semaphore(0)
+
+    async def wait_for(self, context: AsyncContext, _: int) -> Wait:  # type: ignore[override]  # the SDK's base class knows the synchronous form only
+        Sleep.asleep.release()
+        return Wait.until(Timer.by_duration(timedelta(days=1)))
+
+    async def execute(self, context: AsyncContext, _: int) -> StepDecision:  # type: ignore[override]  # the SDK's base class knows the synchronous form only
+        return graceful_complete("woken")
+
+
 class Execute(Flow[int]):
     def get_steps(self) -> StepList[int]:
         return StepList.start_step(Run())
@@ -86,7 +100,12 @@ class WaitThenExecute(Flow[int]):
         return StepList.start_step(WaitAndRun())
 
 
-EXECUTE, WAITING = Execute(), WaitThenExecute()
+class Sleeping(Flow[int]):
+    def get_steps(self) -> StepList[int]:
+        return StepList.start_step(Sleep())
+
+
+EXECUTE, WAITING, SLEEPING = Execute(), WaitThenExecute(), Sleeping()
 
 
 @define
@@ -114,6 +133,18 @@ class Bench:
 
         await asyncio.gather(*(one() for _ in range(flows)))
 
+    async def open_many(self, flows: int, at_once: int) -> None:
+        """Flows that wait, each with its Timer."""
+        turns = asyncio.Semaphore(at_once)
+
+        async def one(number: int) -> None:
+            async with turns:
+                await self.client.start_flow(SLEEPING, f"{self.name}-open-{number}", 0)
+
+        await asyncio.gather(*(one(number) for number in range(flows)))
+        for _ in range(flows):
+            await Sleep.asleep.acquire()
+
     async def query(self) -> None:
         await self.client.invoke_rpc(EXECUTE.count, f"{self.name}-1")
 
@@ -123,8 +154,8 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(name: str, scratch: Path, store: str) -> AsyncIterator[Bench]:
-    data_dir = scratch / store
+async def engine_on(data_dir: Path) -> AsyncIterator[str]:
+    """The address of an engine process."""
     engine = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "dex_agents_dex.devengine"),
         *("--port", "0", "--data-dir", str(data_dir)),
@@ -132,8 +163,17 @@ async def bench(name: str, scratch: Path, store: str) -> AsyncIterator[Bench]:
     )
     assert engine.stdout is not None
     try:
-        address = json.loads(await engine.stdout.readline())["address"]
-        registry = Registry([EXECUTE, WAITING], allow_async_handlers=True)
+        yield json.loads(await engine.stdout.readline())["address"]
+    finally:
+        engine.terminate()
+        await engine.wait()
+
+
+@asynccontextmanager
+async def bench(name: str, scratch: Path, store: str) -> AsyncIterator[Bench]:
+    data_dir = scratch / store
+    async with engine_on(data_dir) as address:
+        registry = Registry([EXECUTE, WAITING, SLEEPING], allow_async_handlers=True)
         cache = open_blob_cache(BlobCacheConfig(str(scratch / f"cache-{store}"), 1 << 24))
         pull = PullWorkerOptions(max_concurrent_tasks=16)
         worker = AsyncWorker(registry, cache, WorkerOptions(server_address=address, pull=pull))
@@ -146,9 +186,6 @@ async def bench(name: str, scratch: Path, store: str) -> AsyncIterator[Bench]:
             yield made
             await worker.stop()
             await running
-    finally:
-        engine.terminate()
-        await engine.wait()
 
 
 async def seconds(work: Callable[[], Awaitable[object]]) -> float:
@@ -202,6 +239,23 @@ async def bytes_per_step(scratch: Path, store: str, steps: int) -> float:
     return (on.size_bytes() - before) / (20 * steps + 50)
 
 
+async def print_restart(scratch: Path, flows: int) -> None:
+    """How long an engine takes to listen on a store of Flows that wait, and on none."""
+    async with bench("open", scratch, "open") as on:
+        await on.open_many(flows, FILL_FLOWS_AT_ONCE)
+
+    async def median_start(store: str) -> float:
+        took = []
+        for _ in range(3):
+            began = time.perf_counter()
+            async with engine_on(scratch / store):
+                took.append(time.perf_counter() - began)
+        return statistics.median(took)
+
+    alone, with_flows = await median_start("none"), await median_start("open")
+    print(f"start on {flows} open Flows {with_flows:8.2f} s, on none {alone:.2f} s")
+
+
 async def compare(steps: int, flows: int) -> None:
     logging.getLogger("dex").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as scratch_name:
@@ -214,6 +268,7 @@ async def compare(steps: int, flows: int) -> None:
         many = await bytes_per_step(scratch, "large", steps)
         print(f"{'on disk':<22} {few:7.0f} bytes a Step")
         print(f"{'growth, on disk':<28} {many / few:.3f} in bytes, after {flows} Flows")
+        await print_restart(scratch, flows)
 
 
 @click.command(help=__doc__)
