@@ -23,6 +23,7 @@ from dex_agents_dex.devengine.data_directory import DataDirectory
 from dex_agents_dex.devengine.loading import load_beginning, load_run
 from dex_agents_dex.devengine.options import EngineOptions
 from dex_agents_dex.devengine.server.bearer import BearerGate, TokenFile
+from dex_agents_dex.devengine.server.decoding import DecodingGate
 from dex_agents_dex.devengine.server.flow_service import FlowService
 from dex_agents_dex.devengine.server.housekeeping import Housekeeping
 from dex_agents_dex.devengine.server.hub import Hub
@@ -218,9 +219,9 @@ class DevEngine:
     def _interceptors(self) -> tuple[grpc.aio.ServerInterceptor, ...]:
         path = self._options.auth_token_file
         if path is None:
-            return ()
+            return (DecodingGate(),)
         try:
-            return (BearerGate(TokenFile(path)),)
+            return BearerGate(TokenFile(path)), DecodingGate()
         except (OSError, ValueError) as error:
             raise EngineNotStarted(f"cannot use the token file {path}: {error}") from error
 

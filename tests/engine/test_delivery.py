@@ -215,6 +215,7 @@ async def test_late_result__changes_nothing(
     [
         pb.StepDecision(),
         pb.StepDecision(next_steps=[pb.StepMovement()]),
+        pb.StepDecision(next_steps=[pb.StepMovement(step_type="x" * 1025)]),
         pb.StepDecision(
             next_steps=[pb.StepMovement(step_type="Only")],
             close_decision=pb.CloseDecision(close_decision_type=pb.CLOSE_DECISION_TYPE_DEAD_END),

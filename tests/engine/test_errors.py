@@ -4,6 +4,7 @@ import asyncio
 from typing import Any, TypeAlias, cast
 
 import grpc
+import pytest
 from dex.dexpb import dex_pb2 as pb
 from google.protobuf.message import Message
 from google.rpc import status_pb2
@@ -11,6 +12,7 @@ from grpc import StatusCode
 
 from dex_agents_dex.devengine import DevEngine
 from tests.engine.rig import until
+from tests.engine.wire_worker import WireWorker
 
 Told: TypeAlias = tuple[str, str]
 
@@ -72,6 +74,10 @@ CASES: tuple[tuple[str, Message, Told], ...] = (
     ("StartFlow", _start(flow_id="a/b"), BAD),
     ("StartFlow", _start(flow_id="a:b"), BAD),
     ("StartFlow", _start(flow_id="a$b"), BAD),
+    ("StartFlow", _start(flow_id="x" * 1025), BAD),
+    ("StartFlow", _start(flow_type="x" * 1025), BAD),
+    ("StartFlow", _start(request_id="é" * 513), BAD),
+    ("StartFlow", _step("x" * 1025), BAD),
     ("StartFlow", _start(flow_timeout_seconds=-1), BAD),
     ("StartFlow", _options(flow_start_delay_seconds=-1), BAD),
     ("StartFlow", _options(attributes=[pb.AttributeWrite()]), BAD),
@@ -176,3 +182,30 @@ def _sub_status(error: grpc.aio.AioRpcError) -> str:
     body = pb.ServiceErrorResponse()
     assert detail.Unpack(body)
     return pb.ErrorSubStatus.Name(body.sub_status).removeprefix("ERROR_SUB_STATUS_")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xff\xff", b"\x0a\x02\xff\xfe"], ids=["wire", "text"])
+async def test_call__of_bytes_that_are_no_message_is_a_bad_argument(
+    channel: grpc.aio.Channel, content: bytes
+) -> None:
+    service = pb.DESCRIPTOR.services_by_name["FlowService"].full_name
+    start: Any = channel.unary_unary(f"/{service}/StartFlow")
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await start(content)
+    assert (refused.value.code().name, _sub_status(refused.value)) == BAD
+
+
+async def test_stream__of_bytes_that_are_no_frame_is_ended_and_its_task_goes_on(
+    channel: grpc.aio.Channel, flows: Any, worker: WireWorker
+) -> None:
+    await flows.StartFlow(_step(skip_wait_for=True))
+    service = pb.DESCRIPTOR.services_by_name["WorkerTaskService"].full_name
+    garbling: Any = channel.stream_stream(f"/{service}/PollWorkerTask")()
+    register = pb.PollWorkerTaskRegister(queue="T", app_worker_id="garbling")
+    await garbling.write(pb.PollWorkerTaskRequest(register=register).SerializeToString())
+    frames = [pb.PollWorkerTaskResponse.FromString(await garbling.read()) for _ in range(2)]
+    assert [frame.WhichOneof("frame") for frame in frames] == ["registered", "task"]
+    await garbling.write(b"\xff\xff\xff")
+    assert await garbling.code() is not StatusCode.OK
+    task = await (await worker.stream("T")).next_task()
+    assert (task.execute.step_type, task.execute.context.attempt) == ("A", 2)

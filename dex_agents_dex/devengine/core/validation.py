@@ -11,15 +11,21 @@ from dex_agents_dex.devengine.core.errors import invalid, unimplemented
 from dex_agents_dex.devengine.core.retries import MINIMUM_HEARTBEAT_TIMEOUT
 
 _RESERVED: Final = "/$:"
+_LONGEST_NAME_BYTES: Final = 1024  # so that a page of a search fits a frame
 
 
 def require_startable(request: pb.StartFlowRequest) -> None:
     """Raise `Refusal` for a StartFlow that names no Flow or cannot be honoured."""
     for field in ("request_id", "flow_id", "flow_type"):
-        if not getattr(request, field):
+        name: str = getattr(request, field)
+        if not name:
             raise invalid(f"StartFlow needs a {field}")
+        if _is_long(name):
+            raise invalid(f"{field} is longer than {_LONGEST_NAME_BYTES} bytes")
     _require_plain_name("flow_id", request.flow_id)
     _require_plain_name("Step type", request.start_step_type)
+    if _is_long(request.start_step_type):
+        raise invalid(f"the Step type is longer than {_LONGEST_NAME_BYTES} bytes")
     options = request.flow_start_options
     if request.flow_timeout_seconds < 0 or options.flow_start_delay_seconds < 0:
         raise invalid("a duration must not be negative")
@@ -66,6 +72,8 @@ def movement_problem(movement: pb.StepMovement) -> str | None:
         return "a movement names no Step type"
     if not _is_plain(movement.step_type):
         return f"Step type {movement.step_type!r} holds a reserved character"
+    if _is_long(movement.step_type):
+        return f"a movement's Step type is longer than {_LONGEST_NAME_BYTES} bytes"
     problem = step_options_problem(movement.step_options)
     return None if problem is None else f"options of Step {movement.step_type!r}: {problem}"
 
@@ -85,6 +93,10 @@ def _retry_problem(policy: pb.RetryPolicy) -> str | None:
 def _require_plain_name(what: str, name: str) -> None:
     if not _is_plain(name):
         raise invalid(f"{what} {name!r} must not contain any of {' '.join(_RESERVED)}")
+
+
+def _is_long(name: str) -> bool:
+    return len(name) > _LONGEST_NAME_BYTES or len(name.encode()) > _LONGEST_NAME_BYTES
 
 
 def _is_plain(name: str) -> bool:
