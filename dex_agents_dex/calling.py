@@ -41,7 +41,8 @@ async def retrying(
     loop = asyncio.get_running_loop()
     pause = _FIRST_PAUSE
     give_up_at = loop.time() + within.total_seconds()
-    with clear_errors(session, client.options):
+    was_cut_off = False
+    with clear_errors(session, client.options, may_have_counted=lambda: was_cut_off):
         while True:
             try:
                 return await call()
@@ -49,6 +50,7 @@ async def retrying(
                 passing = isinstance(error, dex.RpcLockConflictError) or is_unreachable(error)
                 if not passing or loop.time() >= give_up_at:
                     raise
+                was_cut_off = was_cut_off or is_unreachable(error)
             await asyncio.sleep(pause.total_seconds())
             pause = min(pause * 2, _LONGEST_PAUSE)
 

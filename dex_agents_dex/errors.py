@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -12,6 +12,9 @@ import grpc
 SHUT: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 """How a server answers whom it does not let in."""
 
+_MAY_HAVE_COUNTED: Final = (
+    "a try before this one was cut off when its server went away, and may have counted: look first"
+)
 _NOT_OPEN: Final = (dex.FlowNotActiveOrNotFoundError, dex.FlowClosingError)
 
 
@@ -36,7 +39,7 @@ class MessageRefused(AgentSessionError):
 
 
 class SessionBusy(AgentSessionError):
-    """Others kept changing the session; nothing was done. Ask again."""
+    """Others kept changing the session. Ask again: nothing was done, unless the message says otherwise."""
 
 
 class EngineUnavailable(AgentSessionError):
@@ -55,9 +58,21 @@ class WorkerFailed(AgentSessionError):
     """No Worker answered for the session's Flow type, or its handler raised."""
 
 
+def _certain() -> bool:
+    return False
+
+
 @contextmanager
-def clear_errors(session_id: str, server: dex.ClientOptions) -> Iterator[None]:
-    """Turns what the SDK raises about one session on a server into this package's errors."""
+def clear_errors(
+    session_id: str,
+    server: dex.ClientOptions,
+    *,
+    may_have_counted: Callable[[], bool] = _certain,
+) -> Iterator[None]:
+    """Turns what the SDK raises about one session on a server into this package's errors.
+
+    ``may_have_counted`` says whether a try before the one that failed was cut off before its answer came.
+    """
     try:
         yield
     except dex.FlowAlreadyStartedError as error:
@@ -68,11 +83,11 @@ def clear_errors(session_id: str, server: dex.ClientOptions) -> Iterator[None]:
     except dex.FlowNotFoundError as error:
         raise SessionNotFound(f"there is no session {session_id!r}") from error
     except _NOT_OPEN as error:
-        raise SessionNotFound(f"there is no open session {session_id!r}") from error
+        uncertain = f"; {_MAY_HAVE_COUNTED}" if may_have_counted() else ""
+        raise SessionNotFound(f"there is no open session {session_id!r}{uncertain}") from error
     except dex.RpcLockConflictError as error:
-        raise SessionBusy(
-            f"session {session_id!r} was busy; nothing was done, try again"
-        ) from error
+        done = _MAY_HAVE_COUNTED if may_have_counted() else "nothing was done, try again"
+        raise SessionBusy(f"session {session_id!r} was busy; {done}") from error
     except dex.WorkerInvocationError as error:
         said = error.worker_error_detail or error.detail or "no Worker serves its Flow type"
         raise WorkerFailed(f"session {session_id!r} got no answer from a Worker: {said}") from error

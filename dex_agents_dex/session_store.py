@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
@@ -188,14 +196,14 @@ class SessionStore:
         async for heads in self._in_chunks(AGENT_MESSAGES, kept.messages):
             keys = [key for head in heads.values() for key in head.part_keys()]
             parts = await self._entries.stored(AGENT_MESSAGE_PARTS, keys)
-            found += [dict(head.joined(parts)) for head in heads.values()]
+            found += [dict(head.joined(parts)) for head in _whole(heads, parts)]
         return found
 
     async def _tool_calls(self, kept: _Inventory) -> JsonData:
         heads = await self._entries.stored(AGENT_TOOL_CALLS, kept.calls)
         keys = [key for head in heads.values() for key in head.part_keys()]
         parts = await self._entries.stored(AGENT_TOOL_CALL_PARTS, keys)
-        return [wire.dump(read_tool_call(head, parts), _CALL) for head in heads.values()]
+        return [wire.dump(read_tool_call(head, parts), _CALL) for head in _whole(heads, parts)]
 
     async def _run_state(self, kept: _Inventory) -> JsonData:
         return read_run_state(await self._entries.stored(FRAMEWORK_RUN_STATE, kept.run_state))
@@ -257,3 +265,8 @@ class SessionStore:
 
     async def _call(self, call: Callable[[], Awaitable[R]]) -> R:
         return await retrying(self._client, self._session, call, within=PATIENT)
+
+
+def _whole(heads: Mapping[str, Entry], parts: Mapping[str, str]) -> Iterator[Entry]:
+    """Those whose long texts were there, too: others went while they were read."""
+    return (head for head in heads.values() if parts.keys() >= set(head.part_keys()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -12,7 +12,9 @@ from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex import AgentRuntime, Erasure, SessionNotFound
 from dex_agents_dex.devengine import DevEngine
+from dex_agents_dex.entries import Entries
 from dex_agents_dex.operations import EVENTS_LEFT, HISTORY_LEFT, STATE_LEFT
+from dex_agents_dex.schema import AGENT_TOOL_CALL_PARTS
 from dex_agents_model import AgentSnapshot, SessionId, TurnId
 from dex_agents_model.calls import FinalCall, Succeeded
 from dex_agents_model.records import AgentUserMessage, RunningTools
@@ -97,6 +99,35 @@ async def export(conversation: Conversation) -> dict[str, Any]:
 
 
 # --- export ----------------------------------------------------------------------------------
+
+
+async def test_export__leaves_out_what_goes_while_it_is_read(
+    conversation: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn ends between the reading of its calls and that of their long results."""
+    calls = (
+        Call(id="long", tool="look", output_characters=LONG),
+        Call(id="pay", tool="pay", gate="paying"),
+    )
+    await conversation.start(Reply(calls=calls), Reply(text="an answer"))
+    await conversation.gate("paying").wait_until_reached()
+
+    def has_looked(snapshot: AgentSnapshot) -> bool:
+        return any(isinstance(call, Succeeded) for call in snapshot.tool_calls)
+
+    await conversation.when("the long result", has_looked)
+    stored = Entries.stored
+
+    async def late(self: Entries, entries: Any, keys: Iterable[str]) -> dict[str, Any]:
+        if entries is AGENT_TOOL_CALL_PARTS:
+            conversation.gate("paying").release()
+            await conversation.end_of_turn()
+        return await stored(self, entries, keys)
+
+    monkeypatch.setattr(Entries, "stored", late)
+    exported = await export(conversation)
+
+    assert [call["tool_call_id"] for call in exported["tool_calls"]] == ["pay"]
 
 
 async def test_export__has_every_text_that_the_server_holds(
