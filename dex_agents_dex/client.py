@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Final, TypeAlias
 from uuid import uuid4
 
+import dex
 from attrs import evolve, frozen
 
 from dex_agents_model.events import (
@@ -31,7 +32,7 @@ from dex_agents_model.records import (
 from dex_agents_model.requests import AgentSnapshot
 from dex_agents_model.wire import JsonData
 
-from .errors import EngineUnavailable, MessageRefused, TurnNotFound
+from .errors import EngineUnavailable, MessageRefused, SessionNotFound, TurnNotFound
 from .operations import SessionOperations
 from .session_reads import ReadEvent
 
@@ -121,8 +122,9 @@ class AgentSessionClient(SessionOperations):
         ``asyncio.timeout``.
 
         Raises:
-            SessionNotFound: there is no session of this ID.
-            TurnNotFound: no turn has begun yet, or not the one that is named.
+            SessionNotFound: there is no session of this ID, or it was closed before the turn ended.
+            TurnNotFound: no turn has begun yet, or not the one that is named; or that one ended so
+                long ago that a snapshot shows nothing of it any more.
         """
         snapshot = await self.get_agent_snapshot(session_id)
         while snapshot.state is None:  # its first Step is still to commit
@@ -143,13 +145,13 @@ class AgentSessionClient(SessionOperations):
     ) -> TurnOutcome:
         """Send a message, and wait until the turn that it begins has ended.
 
-        Bound the wait with ``asyncio.timeout``: a tool may wait for a person, and a message that is
-        withdrawn begins no turn.
+        Bound the wait with ``asyncio.timeout``: a tool may wait for a person.
 
         Raises:
             ValueError: the agent cannot read ``content``.
-            MessageRefused: the message is blank or too long, or the queue holds 2 MiB.
-            SessionNotFound: there is no open session of this ID.
+            MessageRefused: the message is blank or too long, the queue holds 2 MiB, or the message was
+                withdrawn before a turn took it.
+            SessionNotFound: there is no open session of this ID, or it was closed meanwhile.
         """
         token = await self._latest_event_token(SessionId(session_id))
         message_id = uuid4().hex
@@ -163,11 +165,31 @@ class AgentSessionClient(SessionOperations):
         while turn is None:
             read = await self.read_agent_event(session_id, token, timeout=_LONG_POLL)
             if read is None:
-                messages = (await self.get_agent_snapshot(session_id)).messages
-                turn = next((m.turn_id for m in messages if m.message_id == message_id), None)
+                turn = await self._begun_by(session_id, message_id)
             else:
                 token, turn = read.resume_token, _turn_begun_by(read.event, message_id)
         return await self._await_end(session_id, turn, token, None)
+
+    async def _begun_by(self, session_id: str, message_id: str) -> TurnId | None:
+        """The turn that a message began; None while it waits in the queue."""
+        queue = await self.list_queued_messages(session_id)  # read first: a turn may take it now
+        messages = (await self.get_agent_snapshot(session_id)).messages
+        begun = next((m.turn_id for m in messages if m.message_id == message_id), None)
+        if begun is None:
+            await self._require_open(session_id)
+            waits = queue.has_more or any(m.message_id == message_id for m in queue.messages)
+            if not waits:
+                raise MessageRefused(
+                    f"the message to session {session_id!r} was withdrawn before a turn took it"
+                )
+        return begun
+
+    async def _require_open(self, session_id: str) -> None:
+        info = await self._describe(SessionId(session_id))
+        if info.status is not dex.FlowStatus.RUNNING:
+            raise SessionNotFound(
+                f"session {session_id!r} is closed ({info.status.value}): no turn of it ends any more"
+            )
 
     async def _await_end(
         self, session_id: str, turn: TurnId, token: str, end: TurnEnd | None
@@ -176,6 +198,8 @@ class AgentSessionClient(SessionOperations):
             read = await self.read_agent_event(session_id, token, timeout=_LONG_POLL)
             if read is None:  # events may be lost; the session's state never is
                 end = _end_in(await self.get_agent_snapshot(session_id), turn)
+                if end is None:
+                    await self._require_open(session_id)
             else:
                 token, end = read.resume_token, _end_told_by(read.event, turn)
         messages = (await self.get_agent_snapshot(session_id)).messages
@@ -206,13 +230,22 @@ def _end_told_by(event: AgentEvent, turn: TurnId) -> TurnEnd | None:
 
 
 def _end_in(snapshot: AgentSnapshot, turn: TurnId) -> TurnEnd | None:
-    """How ``turn`` ended, as far as the session still knows; None while it runs or is about to."""
+    """How ``turn`` ended, as far as a snapshot still shows; None while it runs or is about to.
+
+    Raises:
+        TurnNotFound: it shows nothing of the turn any more.
+    """
     state = snapshot.state
     if state is None or state.active_turn_id == turn or state.turn_count < turn.number:
         return None
     if isinstance(state, WaitingForUserMessage) and state.turn_count == turn.number:
         return state.last_turn
     own = [message for message in snapshot.messages if message.turn_id == turn]
-    if own and own[-1].role is MessageRole.ASSISTANT:
+    if not own:
+        raise TurnNotFound(
+            f"{turn} of session {snapshot.session_id!r} ended so long ago that a snapshot shows"
+            " nothing of it; read what was said in it with list_agent_messages"
+        )
+    if own[-1].role is MessageRole.ASSISTANT:
         return TurnSucceeded(len(own) - 1)
     return TurnFailed("the turn ended without an answer, and later turns have begun since")

@@ -77,7 +77,8 @@ class SessionCalls(SessionReads):
 
         ``content`` is what goes to the model behind the text, such as images, as the framework's
         adapter writes it (`dex_agents_pydantic_ai.user_content`); the text may then be blank. Give
-        ``message_id`` to make a sending of your own repeatable.
+        ``message_id`` to make a sending of your own repeatable: under an ID that was taken nothing is
+        sent, and True is the answer, as for a repeat.
 
         Raises:
             ValueError: the agent cannot read ``content``.

@@ -43,7 +43,10 @@ async def main() -> None:
             for question in snapshot.pending_interrupts:
                 print(f"approving {question.tool_name} {question.arguments}")
                 await sessions.resolve_interrupt(
-                    "order-session-7", question.interrupt_id, approved=True
+                    "order-session-7",
+                    question.interrupt_id,
+                    approved=True,
+                    arguments_digest=question.arguments_digest,  # these arguments and no others
                 )
             await asyncio.wait({turn}, timeout=0.1)
         print((await turn).answer)
