@@ -41,7 +41,8 @@ class SessionCalls(SessionReads):
     ) -> str:
         """Start a session, with a turn when there is a message; returns Dex's run ID.
 
-        The same start again is one session. See `send_user_message` for ``content``.
+        The same start again is one session, also once it was closed: look at it before you wait for a
+        turn. A blank message is none. See `send_user_message` for ``content``.
 
         Raises:
             ValueError: the ID is no session ID, or the message is too long or unreadable.
@@ -57,7 +58,10 @@ class SessionCalls(SessionReads):
         options = dex.StartFlowOptions(
             ignore_already_started=True,
             request_id=_start_request_id(
-                self._flow.get_flow_type(), session, initial_message, content
+                self._flow.get_flow_type(),
+                session,
+                None if message is None else initial_message,
+                content,
             ),
         )
         step = StartAgentSession(message)
