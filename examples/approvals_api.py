@@ -1,9 +1,9 @@
 """A web service around an agent: it serves the sessions, and lets a person answer what waits for approval.
 
     uvicorn approvals_api:app
-    curl -X PUT  localhost:8000/sessions/s-7 -d '{"text": "Refund order 7."}'
+    curl -X PUT  localhost:8000/sessions/s-7 --json '{"text": "Refund order 7."}'
     curl         localhost:8000/sessions/s-7
-    curl -X POST localhost:8000/sessions/s-7/approvals/turn-1.call-1 -d '{"approved": true, "by": "ada"}'
+    curl -X POST localhost:8000/sessions/s-7/approvals/turn-1.call-1 --json '{"approved": true, "by": "ada"}'
 
 It needs `pip install starlette uvicorn` beside the extra `pydantic-ai`; with FastAPI it is the same. The
 service keeps nothing: stop it while a refund waits, start it again, and approve then. Its model is a
@@ -12,15 +12,14 @@ script, so it needs no key.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Annotated
 
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
 
 from dex_agents_dex import (
     AgentRuntime,
@@ -75,25 +74,33 @@ class Approval(BaseModel):
 
 
 @asynccontextmanager
-async def serve_sessions(app: Starlette) -> AsyncIterator[None]:
+async def serve_sessions(app: FastAPI) -> AsyncIterator[None]:
     """The Worker and the client live as long as the service."""
     async with AgentRuntime(flow) as runtime:
         app.state.sessions = runtime.sessions(flow)
         yield
 
 
-async def start(request: Request) -> JSONResponse:
+def sessions_of(request: Request) -> AgentSessionClient:
+    sessions: AgentSessionClient = request.app.state.sessions
+    return sessions
+
+
+Sessions = Annotated[AgentSessionClient, Depends(sessions_of)]
+app = FastAPI(lifespan=serve_sessions)
+
+
+@app.put("/sessions/{session}", status_code=201)
+async def start(session: str, wanted: NewSession, sessions: Sessions) -> dict[str, bool]:
     """Start a session; the same start again changes nothing."""
-    wanted = NewSession.model_validate_json(await request.body())
-    sessions: AgentSessionClient = request.app.state.sessions
-    await sessions.start_session(request.path_params["session"], wanted.text)
-    return JSONResponse({"started": True}, status_code=201)
+    await sessions.start_session(session, wanted.text)
+    return {"started": True}
 
 
-async def show(request: Request) -> JSONResponse:
+@app.get("/sessions/{session}")
+async def show(session: str, sessions: Sessions) -> dict[str, list[object]]:
     """What was said, and what waits for a person."""
-    sessions: AgentSessionClient = request.app.state.sessions
-    snapshot = await sessions.get_agent_snapshot(request.path_params["session"])
+    snapshot = await sessions.get_agent_snapshot(session)
     questions = [
         {"id": question.interrupt_id, "tool": question.tool_name, "arguments": question.arguments}
         for question in snapshot.pending_interrupts
@@ -103,37 +110,26 @@ async def show(request: Request) -> JSONResponse:
         for message in snapshot.messages
         if message.text and message.role is not MessageRole.TOOL
     ]
-    return JSONResponse({"said": said, "questions": questions})
+    return {"said": [*said], "questions": [*questions]}
 
 
-async def resolve(request: Request) -> JSONResponse:
+@app.post("/sessions/{session}/approvals/{question}")
+async def resolve(
+    session: str, question: str, answer: Approval, sessions: Sessions, response: Response
+) -> dict[str, bool]:
     """Answer a question; 409 when it does not wait, or no longer does."""
-    answer = Approval.model_validate_json(await request.body())
-    sessions: AgentSessionClient = request.app.state.sessions
     counts = await sessions.resolve_interrupt(
-        request.path_params["session"],
-        request.path_params["question"],
-        approved=answer.approved,
-        resolved_by=answer.by,
-        reason=answer.reason,
+        session, question, approved=answer.approved, resolved_by=answer.by, reason=answer.reason
     )
-    return JSONResponse({"counts": counts}, status_code=200 if counts else 409)
+    response.status_code = 200 if counts else 409
+    return {"counts": counts}
 
 
+@app.exception_handler(SessionNotFound)
 async def not_found(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"error": str(error)}, status_code=404)
 
 
+@app.exception_handler(ValueError)
 async def refused(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"error": str(error)}, status_code=422)
-
-
-app = Starlette(
-    routes=[
-        Route("/sessions/{session}", start, methods=["PUT"]),
-        Route("/sessions/{session}", show),
-        Route("/sessions/{session}/approvals/{question}", resolve, methods=["POST"]),
-    ],
-    exception_handlers={SessionNotFound: not_found, ValueError: refused},
-    lifespan=serve_sessions,
-)
