@@ -94,7 +94,8 @@ async def _start(
         await asyncio.sleep(_LOOK_EVERY.total_seconds())
     _stop(process)
     raise EngineUnavailable(
-        f"the dev engine of {directory.path} was not ready within {_STARTS_WITHIN}; see {log_path}"
+        f"the dev engine of {directory.path} was not ready in {_STARTS_WITHIN.seconds} s;"
+        f" see {log_path}"
     )
 
 
@@ -120,9 +121,8 @@ def _said(log_path: Path, start: int) -> str:
 
 
 def _stop_if_unused(directory: DataDirectory, engine: subprocess.Popen[bytes]) -> None:
-    for _ in range(
-        _LOOKS_FOR_USERS
-    ):  # the engine asks now and then, too, and holds the lock for an instant
+    # The engine asks now and then, too, and holds the lock for an instant.
+    for _ in range(_LOOKS_FOR_USERS):
         closed = directory.close_to_users()
         if closed is not None:
             _stop(engine)

@@ -73,11 +73,8 @@ def load_flow(name: str) -> AgentSessionFlow:
 def _exists(module_name: str) -> bool:
     try:
         return find_spec(module_name) is not None
-    except (
-        ModuleNotFoundError,
-        ValueError,
-    ):  # a package on the way is missing, or the name is no name
-        return False
+    except (ModuleNotFoundError, ValueError):
+        return False  # a package on the way is missing, or the name is no name
 
 
 FLOW: Final = FlowParameter()

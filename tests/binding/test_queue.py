@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dex_agents_dex import AgentRuntime, SessionAlreadyExists
+from dex_agents_dex import AgentRuntime, MessageRefused, SessionAlreadyExists
 from dex_agents_model.records import WaitingForUserMessage
 
 from .conversation import Conversation
@@ -81,3 +81,17 @@ async def test_send__of_a_blank_message_is_refused(conversation: Conversation, t
 
     snapshot = await conversation.end_of_turn()
     assert snapshot.queued_message_count == 0
+
+
+async def test_run_turn__says_that_too_much_waits(conversation: Conversation) -> None:
+    await conversation.start(Reply(gate="model", text="an answer"))
+    await conversation.gate("model").wait_until_reached()
+    sessions, session_id, large = conversation.sessions, conversation.session_id, "x" * 256 * 1024
+    for _ in range(8):
+        assert await sessions.send_user_message(session_id, large)
+
+    with pytest.raises(MessageRefused, match=f"session '{session_id}': too much waits"):
+        await sessions.run_turn(session_id, large)
+
+    await sessions.close_session(session_id)
+    conversation.gate("model").release()
