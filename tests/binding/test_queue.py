@@ -33,6 +33,14 @@ async def test_start__repeated_is_one_session(conversation: Conversation) -> Non
     assert conversation.calls() == [("model", 1), ("model", 1)]
 
 
+async def test_start__with_a_blank_message_is_the_same_as_without_one(
+    conversation: Conversation,
+) -> None:
+    first = await conversation.sessions.start_session(conversation.session_id)
+
+    assert await conversation.sessions.start_session(conversation.session_id, " ") == first
+
+
 @pytest.mark.parametrize("message", [script(Reply(text="other")), "", None])
 async def test_start__of_the_same_session_otherwise_is_refused(
     conversation: Conversation, message: str | None
