@@ -73,7 +73,7 @@ class ModelStepCapability(AbstractCapability[AgentDepsT]):
     """Each tool by the name that the model calls, as its toolset defined it."""
     model_calls: list[ModelCall] = field(default_factory=list)
     taken_ids: set[str] = field(default_factory=set)
-    """Those of the tool calls that the model is shown."""
+    """Those of the tool calls of the turn."""
     output_call_ids: set[str] = field(default_factory=set)
     """Tool calls that are the model's final result."""
     loaded: Sequence[str] = ()

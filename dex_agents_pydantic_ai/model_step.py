@@ -105,7 +105,7 @@ class ModelStep:
             *earlier_turns(turn.messages[:-1], self.decode),
             *shown_to_model(before, turn.shortened_results),
         ]
-        capability.taken_ids = {call.tool_call_id for call in tool_calls_of(history)}
+        capability.taken_ids = {call.tool_call_id for call in tool_calls_of(before)}
         result = await self.agent.run(
             prompt,
             message_history=history or None,

@@ -19,7 +19,7 @@ _UNFINISHED: Final = "{"
 def as_received(response: ModelResponse, taken: set[str]) -> ModelResponse:
     """``response`` storable, each call in it with an ID of its own, and none that was cut off taken for whole.
 
-    ``taken`` are the IDs of calls that the model is shown, to which those of the response are added.
+    ``taken`` are the IDs of the calls of the turn, to which those of the response are added.
     """
     cleaned = clean_response(response)
     was_cut_off = cleaned.finish_reason in _CUT_OFF

@@ -503,7 +503,7 @@ async def test_run_model_step__gives_up_clearly_when_the_model_never_corrects_it
     assert (len(model.received), given_up.usage.requests) == (2, 2)
 
 
-async def test_run_model_step__gives_each_call_that_the_model_is_shown_an_id_of_its_own() -> None:
+async def test_run_model_step__gives_each_call_of_a_turn_an_id_of_its_own() -> None:
     call = ("find", '{"x":1}', "a")
     model = ScriptedModel(
         tool_calls(call, call), tool_calls(call), ["one"], tool_calls(call), ["two"]
@@ -517,15 +517,15 @@ async def test_run_model_step__gives_each_call_that_the_model_is_shown_an_id_of_
     assert ids(await played.ask("first")) == ["a", "a-2"]
     assert ids(await played.resume(succeeded("a", "1"), succeeded("a-2", "2"))) == ["a-3"]
     await played.resume(succeeded("a-3", "3"))
-    assert ids(await played.ask("second")) == ["a-4"]
-    assert isinstance(await played.resume(succeeded("a-4", "4")), TurnCompleted)
+    assert ids(await played.ask("second")) == ["a"]
+    assert isinstance(await played.resume(succeeded("a", "4")), TurnCompleted)
     returned = [
         (part.tool_call_id, part.content)
         for message in model.received[-1]
         for part in message.parts
         if isinstance(part, ToolReturnPart)
     ]
-    assert returned == [("a", "1"), ("a-2", "2"), ("a-3", "3"), ("a-4", "4")]
+    assert returned == [("a", "1"), ("a-2", "2"), ("a-3", "3"), ("a", "4")]
 
 
 async def test_run_model_step__gives_the_provider_its_own_id_back() -> None:
