@@ -92,7 +92,7 @@ async def test_call__with_garbled_arguments_and_ids_reaches_its_tool(bench: Benc
     assert talk.keys("garble") == [f"turn-1/2{READABLE}"]
     assert await talk.told() == {
         f"1{READABLE}": f"retried: Unknown tool name: {READABLE!r}. Available tools: "
-        + ", ".join(f"'{name}'" for name in ("ask", "garble", "look", "pay", "scan")),
+        + ", ".join(f"'{name}'" for name in ("ask", "garble", "look", "pay", "scan", "wipe")),
         f"2{READABLE}": f"success: {READABLE}",
     }
     await stored(talk)
