@@ -56,35 +56,25 @@ class StoreRpcs:
     def waiting_user_messages(
         self, context: dex.Context, request: ReadWaiting
     ) -> dex.RPCResult[StoredTexts]:
-        waiting = QUEUED_USER_MESSAGES.pending_messages(context)
-        if request.forget:
-            for message in waiting:
-                QUEUED_USER_MESSAGES.delete(context, message.message_id)
-        return _page(AgentUserMessage, (message.value for message in waiting), request)
+        return _page(AgentUserMessage, _waiting(QUEUED_USER_MESSAGES, context, request), request)
 
     @dex.rpc(load_channels=(STEERING_MESSAGES,))
     def waiting_steering(
         self, context: dex.Context, request: ReadWaiting
     ) -> dex.RPCResult[StoredTexts]:
-        waiting = STEERING_MESSAGES.pending_messages(context)
-        if request.forget:
-            for message in waiting:
-                STEERING_MESSAGES.delete(context, message.message_id)
-        return _page(SteeringMessage, (message.value for message in waiting), request)
+        return _page(SteeringMessage, _waiting(STEERING_MESSAGES, context, request), request)
 
     @dex.rpc(load_channels=(TOOL_CALL_RESULTS,), load_channel_maps=(INTERRUPT_RESOLUTIONS,))
     def waiting_signals(
         self, context: dex.Context, request: ReadWaiting
     ) -> dex.RPCResult[StoredTexts]:
-        waiting = [*TOOL_CALL_RESULTS.pending_messages(context)]
-        for message in waiting if request.forget else ():
-            TOOL_CALL_RESULTS.delete(context, message.message_id)
+        waiting = _waiting(TOOL_CALL_RESULTS, context, request)
         for key in INTERRUPT_RESOLUTIONS.get_all_instance_keys(context):
             answers = INTERRUPT_RESOLUTIONS.pending_messages(context, key)
             for message in answers if request.forget else ():
                 INTERRUPT_RESOLUTIONS.delete(context, key, message.message_id)
-            waiting += answers
-        return _page(SIGNAL, (message.value for message in waiting), request)
+            waiting += (answer.value for answer in answers)
+        return _page(SIGNAL, waiting, request)
 
     @dex.rpc(is_transactional=True)
     def forget_entries(
@@ -100,6 +90,14 @@ class StoreRpcs:
         for each in _SINGLETONS:
             each.delete(context)
         return dex.RPCResult(StoredTexts(()), canceling_steps=_EVERY_STEP)
+
+
+def _waiting(channel: dex.Channel[Any], context: dex.Context, request: ReadWaiting) -> list[Any]:
+    """What waits in ``channel``; deleted from it, when it is to be forgotten."""
+    waiting = channel.pending_messages(context)
+    for message in waiting if request.forget else ():
+        channel.delete(context, message.message_id)
+    return [message.value for message in waiting]
 
 
 def _data(shape: Any, value: object) -> wire.JsonData:
