@@ -6,7 +6,9 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 from dex import (
     AsyncClient,
@@ -31,6 +33,8 @@ from dex import (
     open_blob_cache,
     rpc,
 )
+from dex.dexpb import dex_pb2 as pb
+from dex.dexpb import dex_pb2_grpc
 from grpc import StatusCode
 
 from dex_agents_dex.devengine import DevEngine, EngineNotStarted, EngineOptions
@@ -122,6 +126,22 @@ async def test_closed_flow__is_dropped_after_its_retention(tmp_path: Path) -> No
         await made.client.start_flow(
             flow, "closed", "close", StartFlowOptions(request_id="the id is free again")
         )
+
+
+async def test_closed_flow__that_is_dropped_while_an_rpc_reads_it_is_told_to_the_caller(
+    tmp_path: Path,
+) -> None:
+    options = EngineOptions(housekeeping_interval=OFTEN, retention=timedelta(seconds=1))
+    async with (
+        DevEngine(tmp_path / "data", options=options) as engine,
+        grpc.aio.insecure_channel(engine.address) as channel,
+    ):
+        flows: Any = dex_pb2_grpc.FlowServiceStub(channel)  # type: ignore[no-untyped-call]  # generated code
+        await flows.StartFlow(pb.StartFlowRequest(flow_id="f", flow_type="T", request_id="r"))
+        await flows.StopFlow(pb.StopFlowRequest(flow_id="f"))
+        reading = flows.InvokeRPC(pb.InvokeRPCRequest(flow_id="f", rpc_name="nobody takes it"))
+        assert await reading.code() is StatusCode.NOT_FOUND
+        assert engine.counts()["rpcs_open"] == 0
 
 
 @pytest.fixture

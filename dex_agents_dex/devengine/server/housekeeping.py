@@ -12,7 +12,6 @@ from typing import Final
 
 from attrs import define
 
-from dex_agents_dex.devengine.core import rows
 from dex_agents_dex.devengine.core.instants import to_microseconds
 from dex_agents_dex.devengine.loading import load_closed_before
 from dex_agents_dex.devengine.server.hub import Hub
@@ -58,12 +57,5 @@ class Housekeeping:
             )
             if not old:
                 return
-            for run_key in old:
-                run = self._hub.core.runs.get(run_key)
-                if run is not None:
-                    self._hub.core.forget_run(run)
-            tx = self._hub.begin()
-            for run_key in old:
-                tx.write(rows.DropRun(run_key))
-            await self._hub.committed(tx)
+            await self._hub.drop(old)
             _LOGGER.info("dropped %d closed Flows past their retention", len(old))

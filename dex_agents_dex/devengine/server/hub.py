@@ -11,7 +11,7 @@ import logging
 import secrets
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import timedelta
 from functools import partial
 from typing import Final, TypeVar
@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 from attrs import Factory, define, field
 from dex.dexpb import dex_pb2 as pb
 
+from dex_agents_dex.devengine.core import rows
 from dex_agents_dex.devengine.core.broken import BrokenRun
 from dex_agents_dex.devengine.core.core import Core
 from dex_agents_dex.devengine.core.errors import Refusal, no_flow, stopping
@@ -124,12 +125,12 @@ class Hub:
             if then is not None:
                 then()
 
-        rows = tx.seal()
+        sealed = tx.seal()
         for need in tx.needs:
             self._spawn(self._supply(need))
-        if rows or not self.store.is_settled:
-            if rows or then is not None or hand_outs or tx.replies or tx.changed:
-                self.store.submit(rows, release)
+        if sealed or not self.store.is_settled:
+            if sealed or then is not None or hand_outs or tx.replies or tx.changed:
+                self.store.submit(sealed, release)
         else:
             release()
 
@@ -192,6 +193,21 @@ class Hub:
                 self._reply(call, no_flow(flow_id))
         self.log.forget(flow_id)
         await self.store.scrub()
+
+    async def drop(self, closed_run_keys: Iterable[int]) -> None:
+        """Drop closed runs and all that they stored; an RPC that reads one is told that it is gone."""
+        tx = self.begin()
+        calls: list[tuple[RpcCall, Refusal]] = []
+        for run_key in closed_run_keys:
+            run = self.core.runs.get(run_key)
+            if run is None:
+                tx.write(rows.DropRun(run_key))
+            else:
+                gone = no_flow(run.flow_id)
+                calls += [(call, gone) for call in self.core.drop_run(tx, run)]
+        await self.committed(tx)
+        for call, gone in calls:
+            self._reply(call, gone)
 
     # --- streams of Workers -------------------------------------------------------------------
 
