@@ -5,9 +5,8 @@
     curl         localhost:8000/sessions/s-7
     curl -X POST localhost:8000/sessions/s-7/approvals/turn-1.call-1 --json '{"approved": true, "by": "ada"}'
 
-It needs `pip install starlette uvicorn` beside the extra `pydantic-ai`; with FastAPI it is the same. The
-service keeps nothing: stop it while a refund waits, start it again, and approve then. Its model is a
-script, so it needs no key.
+It needs `pip install fastapi uvicorn` beside the extra `pydantic-ai`. The service keeps nothing: stop it
+while a refund waits, start it again, and approve then. Its model is a script, so it needs no key.
 """
 
 from collections.abc import AsyncIterator
