@@ -22,9 +22,11 @@ from dex_agents_model.calls import (
     Runnable,
     Succeeded,
 )
+from dex_agents_model.decision import InterruptResolved
 from dex_agents_model.errors import StateCorrupt
 from dex_agents_model.ids import InterruptId, ToolCallId
 from dex_agents_model.layout import (
+    APPROVAL_ENTRY_BYTES,
     CALL_ENTRY_BYTES,
     INLINE_MESSAGE_TEXT_BYTES,
     INLINE_TEXT_BYTES,
@@ -34,6 +36,7 @@ from dex_agents_model.layout import (
     RUN_STATE_PART_BYTES,
     Entry,
     Laid,
+    approval_key,
     is_final,
     lay_message,
     lay_run_state,
@@ -47,9 +50,20 @@ from dex_agents_model.layout import (
     tool_call_part_keys,
 )
 from dex_agents_model.notes import build_turn_failure_note
-from dex_agents_model.records import AgentMessage, AgentUserMessage, MessageRole
+from dex_agents_model.records import (
+    AgentMessage,
+    AgentUserMessage,
+    ApprovalDecision,
+    ApprovalRecord,
+    MessageRole,
+)
 from dex_agents_model.requests import KEPT_REQUEST_IDS, ResolveInterrupt, WithdrawUserMessage
+from dex_agents_model.rules.approval import approval_record, interrupts_for
+from dex_agents_model.table import answer
 from dex_agents_model.text import MAX_ID_BYTES, size_bytes
+from dex_agents_model.views import AnswerView
+from dex_agents_model.wire import dump
+from tests.rules.samples import NOW, view
 
 from .samples import MESSAGE, REQUESTED, TURN
 from .strategies import values
@@ -138,6 +152,25 @@ def test_entries__are_never_larger_than_is_said_of_them(sign: str, length: int) 
 
     assert entry_bytes(lay_message(message)) <= MESSAGE_ENTRY_BYTES
     assert max(entry_bytes(lay_tool_call(record)) for record in records) <= CALL_ENTRY_BYTES
+
+
+@pytest.mark.parametrize("sign", WORST)
+def test_approval__is_never_larger_than_is_said_of_it(sign: str) -> None:
+    longest, label = sign * 256, sign * 10_000
+    requested = evolve(REQUESTED, tool_call_id=ToolCallId(longest), tool_name=longest)
+    waiting = AwaitingApproval(requested)
+    asked = interrupts_for((waiting,))
+    said = ResolveInterrupt(
+        waiting.interrupt_id, True, edited_arguments="{}", resolved_by=label, reason=label
+    )
+    accepted = answer(said, view(AnswerView, interrupts=asked), NOW).publishes[0]
+    assert isinstance(accepted, InterruptResolved)
+    record = approval_record(
+        waiting, accepted.resolution, otherwise=ApprovalDecision.CANCELLED, now=NOW
+    )
+
+    stored = json.dumps(dump(record, ApprovalRecord), ensure_ascii=False, separators=(",", ":"))
+    assert size_bytes(stored) <= APPROVAL_ENTRY_BYTES
 
 
 @pytest.mark.parametrize("sign", WORST)
@@ -292,6 +325,12 @@ def test_read_shortened_tool_call__lets_a_note_tell_the_size_in_full() -> None:
 )  # fmt: skip
 def test_is_final__tells_by_the_entry_alone(record: AgentToolCall, final: bool) -> None:
     assert is_final(lay_tool_call(record).entry) == final
+
+
+@given(st.integers(1, 10**12 - 1), st.integers(1, 10**12 - 1))
+def test_approval_key__sorts_as_decisions_were_made(first: int, second: int) -> None:
+    assert (approval_key(first) < approval_key(second)) == (first < second)
+    assert approval_key(7) == "000000000007"
 
 
 @given(st.integers(1, 10**12 - 1), st.integers(1, 10**12 - 1))
