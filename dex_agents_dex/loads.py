@@ -7,6 +7,7 @@ depends on these loads but speed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
@@ -24,7 +25,7 @@ from dex_agents_model.layout import (
 )
 from dex_agents_model.records import AgentState, RunningModel, RunningTools
 from dex_agents_model.requests import ClaimToolCall, IdentifiedRequest, Request
-from dex_agents_model.steps import CallStep, Step
+from dex_agents_model.steps import CallSingleAttemptTool, CallStep, CallTool, Step
 from dex_agents_model.table import SPEC_OF
 from dex_agents_model.views import (
     ApprovalView,
@@ -139,6 +140,14 @@ class Loading:
             if issubclass(reads, ResumeView) and isinstance(state, RunningTools):
                 found += map(AGENT_TOOL_CALLS.load, state.latest_tool_call_ids[:_MOST_CALLS])
         return tuple(found)
+
+    def timeout_of(self, step: Step) -> timedelta | None:
+        """How long an attempt of the tool that ``step`` runs may take, when that was said of the tool."""
+        if not isinstance(step, CallTool | CallSingleAttemptTool):
+            return None
+        record = self.known.records.get(step.call)
+        seconds = None if record is None else record.call.timeout_seconds
+        return None if seconds is None else timedelta(seconds=seconds)
 
     def _call(self, call: ToolCallId) -> tuple[dex.AttributeMapLoad, ...]:
         record = self.known.records.get(call)

@@ -166,6 +166,9 @@ def movement(step: Step, loading: Loading) -> dex.StepMovement[Any]:
     """A movement to ``step``, which loads no more of the session than it needs."""
     call = call_of(step)
     options = _routed(type(step), lambda each: loading.entries_for(each, call))
+    timeout = loading.timeout_of(step)
+    if timeout is not None:
+        options = replace(options, execute_method_timeout=timeout)
     return dex.StepMovement.of(STEP_CLASSES[type(step)], step, options=options)
 
 

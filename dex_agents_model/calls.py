@@ -47,7 +47,8 @@ class RequestedToolCall:
 
     ``fenced`` says whether each delivery must claim the call before it runs it. It is said once, when
     the call is asked for, for all Workers: those of two deployments may have other options. None:
-    an earlier release asked for it and did not say.
+    an earlier release asked for it and did not say. ``timeout_seconds`` bounds each attempt; None
+    leaves it to the Step.
     """
 
     turn_id: TurnId
@@ -61,6 +62,7 @@ class RequestedToolCall:
     arguments_edited: bool = False
     framework_memo: str | None = None
     fenced: bool | None = None
+    timeout_seconds: int | None = None
 
 
 @frozen

@@ -13,6 +13,8 @@ from .calls import ToolEffect
 from .ids import usable_tool_name
 from .text import is_storable, size_bytes
 
+LONGEST_TOOL_ATTEMPT: Final = timedelta(minutes=15)
+_SECOND: Final = timedelta(seconds=1)
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
 
@@ -52,12 +54,30 @@ EFFECT_RULES: Final[Mapping[ToolEffect, EffectRule]] = MappingProxyType(
 )  # fmt: skip
 
 
+def _at_most_an_attempt(owner: object, attribute: object, value: timedelta | None) -> None:
+    if value is None:
+        return
+    if value % _SECOND or not _SECOND <= value <= LONGEST_TOOL_ATTEMPT:
+        raise ValueError(
+            f"the timeout of a tool must be whole seconds, from 1 to"
+            f" {LONGEST_TOOL_ATTEMPT // _SECOND}, not {value}"
+        )
+
+
 @frozen
 class ToolPolicy:
-    """An application's word on one tool. ``requires_approval=None`` leaves it to the effect."""
+    """An application's word on one tool. ``requires_approval=None`` leaves it to the effect.
+
+    ``timeout`` bounds each attempt, in whole seconds up to 15 minutes, which is what None means. An
+    attempt that takes longer is cut off, and counts as one whose Worker was lost.
+
+    Raises:
+        ValueError: there is no such effect, or the timeout is out of bounds.
+    """
 
     effect: ToolEffect = field(converter=ToolEffect)
     requires_approval: bool | None = None
+    timeout: timedelta | None = field(default=None, validator=_at_most_an_attempt)
 
     @property
     def is_approval_required(self) -> bool:

@@ -40,6 +40,7 @@ from .effects import (
     UserSteered,
 )
 from .errors import StateCorrupt
+from .policy import LONGEST_TOOL_ATTEMPT
 from .requests import (
     CancelTurn,
     ClaimToolCall,
@@ -148,14 +149,14 @@ COMPACTION: Final = Limits(
 )
 RETRIED_TOOL: Final = Limits(
     attempts=3,
-    attempt_timeout=_CALL,
+    attempt_timeout=LONGEST_TOOL_ATTEMPT,
     heartbeat_timeout=_HEARTBEAT,
     within=timedelta(hours=1),
     on_exhausted=RecordToolFailure,
 )
 SINGLE_ATTEMPT_TOOL: Final = Limits(
     attempts=1,
-    attempt_timeout=_CALL,
+    attempt_timeout=LONGEST_TOOL_ATTEMPT,
     heartbeat_timeout=_HEARTBEAT,
     within=timedelta(hours=1),
     on_exhausted=RecordToolOutcomeUnknown,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from ..calls import AwaitingApproval, OpenCall, RequestedToolCall, Runnable
@@ -33,6 +33,7 @@ MAX_TURN_TOOL_CALL_ID_BYTES: Final = 48 * 1024
 """The session's state names every call of the turn, and travels with each of its Steps."""
 
 _SHOWN_BYTES: Final = 200
+_SECOND: Final = timedelta(seconds=1)
 
 
 def fan_out_tool_calls(
@@ -128,6 +129,7 @@ def _open(call: DeferredToolCall, state: RunningModel, view: TurnView, order: in
             f"the arguments of the model's call of {call.tool_name!r} are no JSON object:"
             f" {shorten(arguments, _SHOWN_BYTES)!r}"
         )
+    timeout = call.policy.timeout
     requested = RequestedToolCall(
         turn_id=state.active_turn_id,
         tool_call_id=tool_call_id,
@@ -138,6 +140,7 @@ def _open(call: DeferredToolCall, state: RunningModel, view: TurnView, order: in
         deferral_order=order,
         model_call=state.model_calls + 1,
         framework_memo=call.framework_memo,
+        timeout_seconds=None if timeout is None else timeout // _SECOND,
         fenced=is_fenced(call.policy.effect, view),
     )
     return AwaitingApproval(requested) if requested.requires_approval else Runnable(requested)

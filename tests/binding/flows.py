@@ -24,6 +24,7 @@ POLICIES = {
     "pay": ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE, requires_approval=False),
     "poke": ToolPolicy(ToolEffect.UNCLASSIFIED, requires_approval=False),
     "ask": ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE),
+    "hurry": ToolPolicy(ToolEffect.NON_IDEMPOTENT_WRITE, timeout=timedelta(seconds=5)),
 }
 UNFENCED = "Unfenced"
 """Single-attempt tools run without a claim."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from attrs import evolve
@@ -444,3 +445,14 @@ def test_fan_out_tool_calls__shows_24_kibibytes_of_all_questions_and_1_of_each(
     listed = [w.interrupts for w in decision.commit.writes if isinstance(w, SetInterrupts)]
     shown = '{"' + "x" * (shown_bytes - 2) + "... [2000 bytes in full]"
     assert [[i.arguments for i in interrupts] for interrupts in listed] == [[shown] * questions]
+
+
+def test_fan_out_tool_calls__keeps_how_long_a_tool_may_take() -> None:
+    policy = ToolPolicy(ToolEffect.READ, timeout=timedelta(seconds=30))
+    asked = ToolCallsRequested("state", (evolve(deferred(READ), policy=policy),))
+
+    decision = react(RUN, view(TurnView), asked, NOW)
+
+    assert isinstance(decision, StepDecision)
+    (kept,) = (each.record for each in decision.commit.writes if isinstance(each, PutToolCall))
+    assert kept.call.timeout_seconds == 30

@@ -127,3 +127,9 @@ def test_user_message_refusal__says_why(text: str, refusal: str | None) -> None:
 def test_agent_session_options__refuse_a_policy_for_what_is_no_tool_name(name: str) -> None:
     with pytest.raises(ValueError, match=f"^tool name {name[:40]!r} must have"):
         AgentSessionOptions(tool_policies={name: ToolPolicy(READ)})
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 0.5, 901, 1.001])
+def test_tool_policy__refuses_a_timeout_that_no_attempt_can_have(seconds: float) -> None:
+    with pytest.raises(ValueError, match="must be whole seconds, from 1 to 900, not "):
+        ToolPolicy(READ, timeout=timedelta(seconds=seconds))

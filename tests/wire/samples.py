@@ -138,6 +138,8 @@ def _of_the_framework() -> Iterator[Sample]:
     returned = calls.Succeeded(REQUESTED, "drawn", framework_content="<image>", content_tokens=1600)
     noted = calls.Runnable(evolve(REQUESTED, framework_memo="noted"))
     fenced = calls.Runnable(evolve(REQUESTED, fenced=True))
+    bounded = calls.Runnable(evolve(REQUESTED, timeout_seconds=30))
+    yield Sample("tool_call_runnable_with_a_timeout", calls.AgentToolCall, bounded)
     yield Sample("tool_call_runnable_with_a_memo", calls.AgentToolCall, noted)
     yield Sample("tool_call_runnable_behind_a_fence", calls.AgentToolCall, fenced)
     yield Sample("user_message_with_files", AgentUserMessage, spoken)
