@@ -22,7 +22,7 @@ from .channels import holds
 from .committing import committed
 from .evaluation import Evaluator, Failed
 from .faults import Fault
-from .ledger import after_answer
+from .ledger import after_reply
 from .scenario import Scenario, is_open, requests_for
 from .stored import interrupts_in, snapshot_for, state_in
 from .world import Call, Execution, World, held_locks, of_deployment
@@ -129,7 +129,8 @@ class Callers:
             yield Edge(Action(_name(call), Does.FAIL), repeatable)
             return
         after = committed(without, reply)
-        after = after._replace(ledger=after_answer(after.ledger, call.request, reply.reply))
+        ledger = after_reply(after.ledger, call.request, reply.reply)
+        after = after._replace(ledger=ledger)
         cause_of = Committed(call.request, None, reply, call.began_ms)
         yield Edge(Action(_name(call), Does.ANSWER), after, (Change(world, after, cause_of),))
         if answer_may_be_lost:

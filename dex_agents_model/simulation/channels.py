@@ -105,6 +105,12 @@ def steering_in(channels: Channels) -> tuple[SteeringMessage, ...]:
     )
 
 
+def answers_to(channels: Channels, interrupt_id: str) -> tuple[AgentInterruptResolution, ...]:
+    """The answers to one question that no Step has taken."""
+    answers = messages_in(channels, INTERRUPT_RESOLUTIONS + interrupt_id)
+    return tuple(_message(text, AgentInterruptResolution) for text in answers)
+
+
 def results_in(channels: Channels) -> tuple[ToolCallCompleted, ...]:
     """The results that no ResumeTurn has counted, oldest first."""
     return tuple(

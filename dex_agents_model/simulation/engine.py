@@ -179,13 +179,14 @@ class Engine:
 
     def _end(self, world: World, at: int, execution: Execution) -> Iterator[Edge]:
         attempt = self._attempt(execution)
-        if isinstance(attempt.end, Failed):
-            yield failing(world, at, execution, attempt.end, is_timed=self.scenario.is_timed)
-        elif attempt.end is not None:
-            after = committed(world, attempt.end, attempt.last, leaving=execution)
-            cause = Committed(execution.step, attempt.last, attempt.end, execution.began_ms)
-            action = Action(f"{execution.name}.execute", Does.COMMIT, by=attempt.by)
-            yield Edge(action, after, (Change(world, after, cause),))
+        match attempt.end:
+            case Failed() as failed:
+                yield failing(world, at, execution, failed, is_timed=self.scenario.is_timed)
+            case Decided() as decided:
+                after = committed(world, decided, attempt.last, leaving=execution)
+                cause = Committed(execution.step, attempt.last, decided, execution.began_ms)
+                action = Action(f"{execution.name}.execute", Does.COMMIT, by=attempt.by)
+                yield Edge(action, after, (Change(world, after, cause),))
         yield from self._strikes(world, at, execution, Fault.CRASH_BEFORE_COMMIT)
         if attempt.started and self._may_strike(world, Fault.REDELIVERY):
             yield from self._redelivered(world, at, execution)
@@ -217,14 +218,11 @@ class Engine:
                 running = evolve(execution, phase=Phase.RUNNING, granted=granted)
                 told = _started(world, at, running, self._attempt(running), edge.action)
                 return told._replace(changes=(*edge.changes, *told.changes))
-        for delivery in world.stale:
-            if delivery.claimant == call.claimant:
-                left = tuple(each for each in world.stale if each is not delivery)
-                world = world._replace(stale=left)
-                running = evolve(delivery, phase=Phase.RUNNING, granted=granted)
-                told = _ran(world, running, self._attempt(running), edge.action)
-                return told._replace(changes=(*edge.changes, *told.changes), telling=None)
-        return edge
+        delivery = next(each for each in world.stale if each.claimant == call.claimant)
+        left = tuple(each for each in world.stale if each is not delivery)
+        running = evolve(delivery, phase=Phase.RUNNING, granted=granted)
+        told = _ran(world._replace(stale=left), running, self._attempt(running), edge.action)
+        return told._replace(changes=(*edge.changes, *told.changes), telling=None)
 
     def told_by(self, telling: Execution) -> tuple[TurnEvent, ...]:
         """What the attempt that an edge names tells watchers, in order."""

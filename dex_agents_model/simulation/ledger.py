@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import evolve
 
 from ..calls import AwaitingApproval, Runnable
@@ -18,11 +20,11 @@ from ..decision import (
     WithdrawQueued,
     Write,
 )
-from ..effects import Occurrence, UserSpoke, UserSteered
+from ..effects import Occurrence, ToolCallsRequested, UserSpoke, UserSteered
 from ..ids import InterruptId
 from ..policy import EFFECT_RULES
 from ..records import AgentUserMessage
-from ..requests import Reply, Request, WithdrawUserMessage
+from ..requests import Reply, Request
 from .channels import user_message_of
 from .evaluation import Decided
 from .world import Ledger, Started
@@ -51,6 +53,8 @@ def after_commit(ledger: Ledger, on: Occurrence | None, decided: Decided) -> Led
         case UserSteered(steering):
             name = name_of_message(steering.message)
             ledger = evolve(ledger, steering=_less(ledger.steering, name))
+        case ToolCallsRequested():
+            ledger = evolve(ledger, unheard=())
         case _:
             pass
     for publish in decided.publishes:
@@ -60,11 +64,12 @@ def after_commit(ledger: Ledger, on: Occurrence | None, decided: Decided) -> Led
     return ledger
 
 
-def after_answer(ledger: Ledger, request: Request, reply: Reply | None) -> Ledger:
-    """``request`` was committed with this ``reply``."""
-    if isinstance(request, WithdrawUserMessage) and request.request_id and reply is True:
-        return evolve(ledger, withdrawals=ledger.withdrawals | {request.request_id})
-    return ledger
+def after_reply(ledger: Ledger, request: Request, reply: Reply | None) -> Ledger:
+    """``request`` was answered; one that is repeated from now on is known by its ID."""
+    request_id: str = getattr(request, "request_id", "")
+    if not request_id or reply is not True or request_id in ledger.accepted:
+        return ledger
+    return evolve(ledger, accepted=ledger.accepted | {request_id})
 
 
 def _after_publish(ledger: Ledger, publish: Publish) -> Ledger:
@@ -94,11 +99,15 @@ def _after_write(ledger: Ledger, write: Write) -> Ledger:
             answered = tuple(each for each in ledger.answered if each[0] != asked)
             return ledger if answered == ledger.answered else evolve(ledger, answered=answered)
         case TakeSteering(taken=taken):
-            for each in taken:
-                left = _less(ledger.steering, name_of_message(each.message))
-                heard = (*ledger.heard, each.message.text)
-                ledger = evolve(ledger, steering=left, heard=heard)
-            return ledger
+            left, names = ledger.steering, [name_of_message(each.message) for each in taken]
+            for name in names:
+                left = _less(left, name)
+            return evolve(
+                ledger,
+                steering=left,
+                heard=(*ledger.heard, *(each.message.text for each in taken)),
+                unheard=(*ledger.unheard, *sorted(names, key=_place_in(ledger.steering))),
+            )
         case WithdrawQueued(text):
             name = name_of_message(user_message_of(text))
             return evolve(ledger, queued=_less(ledger.queued, name))
@@ -108,9 +117,14 @@ def _after_write(ledger: Ledger, write: Write) -> Ledger:
             return evolve(ledger, answered=answered)
         case ClearTurn():
             single = tuple(each for each in ledger.started if each.is_single)
-            return evolve(ledger, started=single, heard=())
+            return evolve(ledger, started=single, heard=(), unheard=())
         case _:
             return ledger
+
+
+def _place_in(names: tuple[str, ...]) -> Callable[[str], int]:
+    """A key that sorts as ``names`` are; what is not among them goes last."""
+    return lambda name: names.index(name) if name in names else len(names)
 
 
 def _less(names: tuple[str, ...], name: str) -> tuple[str, ...]:

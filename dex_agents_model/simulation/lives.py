@@ -6,7 +6,6 @@ A life is a function of its seed: the same seed is the same life, on every machi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
@@ -123,7 +122,7 @@ class _Life:
             if not ahead:
                 ahead = self._answers(late=False)
             if not ahead:
-                return next(self._unfinished(), None)
+                return next(why_it_must_not_rest(self.world), None)
             if (broken := self._taken(self._chance.choice(ahead))) is not None:
                 return broken
         return (
@@ -169,12 +168,3 @@ class _Life:
 
     def _is_peaceful(self, edge: Edge) -> bool:
         return not edge.action.is_fate or edge.action.does is Does.SEND
-
-    def _unfinished(self) -> Iterator[str]:
-        """What is wrong with the place where the session has come to rest."""
-        yield from why_it_must_not_rest(self.world)
-        state, ledger = state_in(self.world.records), self.world.ledger
-        if state is None or state.active_turn_id is not None:
-            yield f"the session rests in a running turn: {state}"
-        if ledger.queued or ledger.steering:
-            yield f"messages were never taken: {(*ledger.steering, *ledger.queued)}"

@@ -183,6 +183,24 @@ CANCEL_KEEPING: Final = Scenario(
     ),
     acts=(Cancels(), Steers("and be quick")),
 )
+CANCEL_FAILING: Final = Scenario(
+    name="cancel-failing",
+    is_timed=False,
+    about="a turn is cancelled while its failure is recorded",
+    first_message="refund order 7",
+    options=_OPTIONS,
+    runner=ScriptedRunner({"refund order 7": (Asks(_NOTIFY), Breaks())}),
+    acts=(Cancels(),),
+)
+ANSWER_AND_QUEUE: Final = Scenario(
+    name="answer-and-queue",
+    is_timed=False,
+    about="a person answers a question while a user speaks; either may have to be sent again",
+    first_message="refund order 7",
+    options=_OPTIONS,
+    runner=ScriptedRunner({"refund order 7": (Asks(_REFUND), Concludes("Refunded."))}),
+    acts=(Answers("c", approved=True), Says("hello")),
+)
 COMPACTION: Final = Scenario(
     name="compaction",
     about="earlier turns are summarised inside a turn, whose tool results no longer fit; it may be cancelled",
@@ -238,6 +256,8 @@ SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
             CANCEL,
             CANCEL_AND_QUEUE,
             CANCEL_KEEPING,
+            CANCEL_FAILING,
+            ANSWER_AND_QUEUE,
             COMPACTION,
             STALE_CLAIM,
             ROLLING_DEPLOY,

@@ -133,10 +133,9 @@ class SimulatedWorld:
             PromiseBroken: the locks never become free, or an invariant breaks.
         """
         locks = table.RPC_OF[type(request)].locks
-        for _ in range(_MANY_STEPS):
-            if held_locks(self._moment).isdisjoint(locks):
-                break
-            self._advance()
+        while not held_locks(self._moment).isdisjoint(locks):
+            if self._advance() is None:
+                raise PromiseBroken(self._with_history(f"what {request} locks is never free"))
         self.take(self._engine.callers.sent(self._moment, request))
         edge = next(
             edge

@@ -107,18 +107,19 @@ class Started(NamedTuple):
 class Ledger:
     """What the world has promised and seen. No rule reads it: it exists for the invariants alone.
 
-    ``accepted`` names every message that users had accepted; ``queued`` and ``steering`` those of
-    them that nothing has taken, in order; ``withdrawals`` the requests that took one back; ``heard``
-    are the texts that steered the running turn. ``raised`` are all questions ever asked;
-    ``answered`` the accepted answers that no Step has applied; ``started`` the calls of the running
-    turn, and every single-attempt call.
+    ``accepted`` has the ID of every request that was accepted, and names every message; ``queued``
+    and ``steering`` those of them that nothing has taken, in order; ``heard`` are the texts that
+    steered the running turn, and
+    ``unheard`` names those of them that no committed model call was given. ``raised`` are all
+    questions ever asked; ``answered`` the accepted answers that no Step has applied; ``started`` the
+    calls of the running turn, and every single-attempt call.
     """
 
     accepted: frozenset[str] = frozenset()
     queued: tuple[str, ...] = ()
     steering: tuple[str, ...] = ()
-    withdrawals: frozenset[str] = frozenset()
     heard: tuple[str, ...] = ()
+    unheard: tuple[str, ...] = ()
     raised: frozenset[str] = frozenset()
     answered: tuple[tuple[str, bool], ...] = ()
     started: tuple[Started, ...] = ()

@@ -93,8 +93,9 @@ def test_rule_tests__run_as_they_are_shown(page: str, heading: str) -> None:
         (PAGE, "## Simulate a session"),
         (PAGE, "## A promise of your own"),
         ("docs/own_runner.md", "## Every crash, without an engine"),
+        ("README.md", "### Simulate sessions"),
     ],
-    ids=["session", "promise", "runner"],
+    ids=["session", "promise", "runner", "readme"],
 )
 def test_simulation__prints_what_the_page_says(page: str, heading: str) -> None:
     (program,) = blocks(page, "python", below=heading)

@@ -31,6 +31,7 @@ PAGES: Final = sorted(
 RUN_ELSEWHERE: Final = {
     ("README.md", 0): "test_readme",
     ("README.md", 1): "test_model_page",
+    ("README.md", 2): "test_model_page",
     ("docs/model.md", 0): "test_model_page",
     ("docs/model.md", 1): "test_model_page",
     ("docs/model.md", 2): "test_model_page",

@@ -82,6 +82,11 @@ def test_turn_id__is_numbered_from_1(number: int) -> None:
     assert (turn, turn.number, TurnId(turn)) == (f"turn-{number}", number, turn)
 
 
+def test_turn_id__has_no_number_below_1() -> None:
+    with pytest.raises(ValueError, match="turns are counted from 1; there is no turn 0"):
+        TurnId.of(0)
+
+
 @pytest.mark.parametrize(
     "text", ["", "turn-", "turn-0", "turn-01", "turn--1", "turn-1 ", "turn-1\n", "Turn-1", "turn-\u0661"]
 )  # fmt: skip

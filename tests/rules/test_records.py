@@ -121,6 +121,13 @@ def test_shown_status__tells_tools_that_wait_for_a_person_from_others(
     assert shown_status(state, (asked,) if is_asked else ()) is shown
 
 
+def test_running_tools__tells_the_latest_calls_from_earlier_ones() -> None:
+    calls = tuple(map(ToolCallId, "abc"))
+    state = RunningTools(2, 3, 1, tool_call_ids=calls, earlier_tool_calls=1)
+
+    assert state.latest_tool_call_ids == calls[1:]
+
+
 def test_agent_message__counts_from_1() -> None:
     with pytest.raises(ValueError, match="'sequence' must be >= 1: 0"):
         AgentMessage(0, TurnId("turn-1"), MessageRole.USER, "<>")

@@ -10,6 +10,7 @@ from dex_agents_model.text import (
     clean_text,
     digest,
     error_text,
+    is_json_object,
     is_storable,
     keep_bytes,
     shorten,
@@ -138,3 +139,19 @@ def test_digest__names_the_text_in_utf_8() -> None:
 )
 def test_error_text__is_storable_and_short(text: str, kept: str) -> None:
     assert error_text(text) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ('{"n": 1.5}', True),
+        ('{"n": 1e999}', False),
+        ('{"n": NaN}', False),
+        ("[1.5]", False),
+        ("{", False),
+        ('{"n":' + "[" * 100_000, False),
+    ],
+    ids=["a number", "too large a number", "no number", "a list", "cut off", "too deep"],
+)
+def test_is_json_object__says_what_every_reader_takes_for_one(text: str, is_one: bool) -> None:
+    assert is_json_object(text) is is_one

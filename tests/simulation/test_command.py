@@ -52,3 +52,13 @@ def test_live__prints_a_line_a_life(capsys: pytest.CaptureFixture[str]) -> None:
     assert first.startswith("seed 3: ")
     assert second.startswith("seed 4: ")
     assert first.endswith("every promise kept")
+
+
+def test_replay__shows_what_is_stored_and_what_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["replay", "two-messages", "0.0", "--faults", "0"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert code == 0
+    assert lines[0] == "   1. StartAgentSession(hello).execute: is handed out"
+    assert any(line.startswith("      AgentState: {") for line in lines)
+    assert lines[-1] == "      RunModel(turn-1): ready"

@@ -14,6 +14,8 @@ from dex_agents_model.simulation.invariants import named
 from dex_agents_model.simulation.scenarios import SCENARIOS
 
 from .faults import FAULTS, PlantedFault
+from .faults.cancelling import CANCELLED_UNLOCKED, RESUME_UNLOCKED
+from .planting import Plant
 
 
 def _name(fault: PlantedFault) -> str:
@@ -60,6 +62,20 @@ def test_explore__finds_that_an_unfenced_call_is_taken_for_unstarted(
     findings = explore(_unfenced()).findings
 
     assert "a turn without answer tells what ran" in {each.invariant for each in findings}
+
+
+@pytest.mark.parametrize("scenario", ["cancel", "cancel-failing", "cancel-keeping-items"])
+@pytest.mark.parametrize(
+    "unlocked", [RESUME_UNLOCKED, CANCELLED_UNLOCKED], ids=["resume", "record"]
+)
+def test_explore__finds_that_two_locks_stand_behind_another_line(
+    unlocked: Plant, scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlocked(monkeypatch)
+
+    seen = explore(SCENARIOS[scenario])
+
+    assert (seen.findings, seen.is_complete) == ((), True)
 
 
 def test_faults__each_invariant_is_broken_by_one_of_them() -> None:

@@ -8,11 +8,18 @@ from datetime import timedelta
 
 import pytest
 
-from dex_agents_model.calls import ToolEffect
+from dex_agents_model.calls import ToolCallStatus, ToolEffect
 from dex_agents_model.decision import ClearTurn
 from dex_agents_model.effects import InterruptAnswered, TurnCompleted
+from dex_agents_model.events import (
+    CustomEvent,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+)
 from dex_agents_model.folding import fold_events
-from dex_agents_model.ids import TurnId
+from dex_agents_model.ids import ToolCallId, TurnId
 from dex_agents_model.notes import (
     EXPIRED_MESSAGE,
     OUTCOME_UNKNOWN_TOOL_RESULT,
@@ -175,8 +182,14 @@ class _Waiting(ScriptedRunner):
 
 
 def test_on_its_own_loop__lets_any_runner_be_simulated() -> None:
+    runner = _Waiting({"hello": (Asks(ToolUse("c1", "look_up")), Concludes("Found."))})
+    options = AgentSessionOptions(tool_policies={"look_up": ToolPolicy(ToolEffect.READ)})
     looped = Scenario(
-        name="looped", about="a turn", runner=OnItsOwnLoop(_Waiting()), first_message="hello"
+        name="looped",
+        about="a turn",
+        runner=OnItsOwnLoop(runner),
+        options=options,
+        first_message="hello",
     )
 
     seen = explore(looped, faults=NO_FAULTS)
@@ -202,3 +215,28 @@ def test_world__says_that_a_runner_needs_a_loop() -> None:
 
     with pytest.raises(NeedsEventLoop, match=r"OnItsOwnLoop\(runner\)"):
         suspending.run()
+
+
+class _Telling(ScriptedRunner):
+    """A runner that tells watchers all that it can."""
+
+    async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
+        turn.events.write_reasoning_delta("Let me see")
+        turn.events.write_tool_call_started(ToolCallId("c1"), "look_up")
+        turn.events.write_tool_call_finished(ToolCallId("c1"), "look_up", ToolCallStatus.SUCCEEDED)
+        turn.events.write_event("progress", '{"percent":40}')
+        return await super().run_model_step(turn)
+
+
+def test_world__tells_watchers_what_the_runner_tells() -> None:
+    telling = SimulatedWorld(_Telling(), first_message="hello")
+    telling.run()
+
+    told = [event.payload for event in telling.events if event.step_execution_id == "RunModel-1"]
+    assert told[:5] == [
+        ReasoningDelta("Let me see"),
+        ToolCallStarted(ToolCallId("c1"), "look_up"),
+        ToolCallFinished(ToolCallId("c1"), "look_up", ToolCallStatus.SUCCEEDED),
+        CustomEvent("progress", '{"percent":40}'),
+        TextDelta("Done."),
+    ]

@@ -33,6 +33,7 @@ from dex_agents_model.layout import (
     MESSAGE_ENTRY_BYTES,
     PART_BYTES,
     REQUEST_IDS_ENTRY_BYTES,
+    REQUEST_IDS_KEYS,
     RUN_STATE_PART_BYTES,
     Entry,
     Laid,
@@ -46,6 +47,7 @@ from dex_agents_model.layout import (
     read_run_state,
     read_shortened_tool_call,
     read_tool_call,
+    request_ids_key,
     run_state_keys,
     tool_call_part_keys,
 )
@@ -353,3 +355,10 @@ def test_read_message__reads_the_layout_that_was_released() -> None:
     released = json.loads((GOLDEN / "v1" / "laid" / "message.json").read_text(encoding="utf-8"))
 
     assert read_message(Entry(released["entry"]), released["parts"]) == MESSAGE
+
+
+def test_request_ids_key__is_always_the_same_one_of_those_there_are() -> None:
+    ids = [f"request-{number}" for number in range(1000)]
+
+    assert {request_ids_key(each) for each in ids} == set(REQUEST_IDS_KEYS)
+    assert request_ids_key("\ud800") == request_ids_key("\ud800")

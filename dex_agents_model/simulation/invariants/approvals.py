@@ -8,10 +8,12 @@ from attrs import evolve
 
 from ...calls import AwaitingApproval, Rejected, RequestedToolCall, Runnable
 from ...decision import ClearTurn, InterruptResolved, PutToolCall, RecordApproval
-from ...effects import InterruptAnswered, Occurrence
+from ...effects import DeadlineReached, InterruptAnswered, Occurrence
+from ...records import AgentInterruptResolution, ApprovalDecision, ApprovalRecord
 from ...requests import ResolveInterrupt
-from ..actions import Change
-from ..channels import INTERRUPT_RESOLUTIONS
+from ...text import digest
+from ..actions import Change, Committed
+from ..channels import INTERRUPT_RESOLUTIONS, answers_to
 from ..scenario import since_epoch_ms
 from ..stored import approvals_in, cancelled_turn_in, interrupts_in, tool_calls_in
 from ..world import World
@@ -86,6 +88,30 @@ def each_decision_is_kept_once(change: Change) -> Iterator[str]:
             yield f"{record.interrupt_id} leaves {times} records of how it was decided"
 
 
+def each_decision_says_how_it_was_made(change: Change) -> Iterator[str]:
+    """The record of a decision has the answer that made it, who gave it and why, or says that there was none."""
+    cause = change.commit(RecordApproval)
+    if cause is None:
+        return
+    asked = {
+        each.interrupt_id: each
+        for each in tool_calls_in(change.before.records)
+        if isinstance(each, AwaitingApproval)
+    }
+    for write in cause.decided.writes:
+        if not isinstance(write, RecordApproval) or write.record.interrupt_id not in asked:
+            continue
+        kept, record = write.record, asked[write.record.interrupt_id]
+        answer = _answer_to(kept.interrupt_id, cause, change.before)
+        decision = _decision(answer, cause)
+        if kept.decision is not decision:
+            yield f"{kept.interrupt_id} is kept as {kept.decision}, and was {decision}"
+        if kept.arguments_digest != digest(record.arguments):
+            yield f"the decision about {kept.interrupt_id} names other arguments than were shown"
+        if answer is not None and _made(kept) != _given(answer):
+            yield f"{kept.interrupt_id} is kept as made by {_made(kept)}, and was by {_given(answer)}"
+
+
 def accepted_answers_are_applied(change: Change) -> Iterator[str]:
     """An answer that was accepted decides its call, whatever Timer fires; each question has one answer."""
     cause = change.commit(PutToolCall, InterruptResolved)
@@ -143,6 +169,34 @@ def timely_answers_are_accepted(tolerance_ms: int = 1000) -> Invariant:
                 yield f"an answer is refused {early_ms} ms before the deadline of {asked.interrupt_id}"
 
     return timely_answers_are_accepted
+
+
+def _answer_to(
+    interrupt_id: str, cause: Committed, before: World
+) -> AgentInterruptResolution | None:
+    """The answer that a decision is made by: the one that its Step took or, at a cancel, one that nobody took."""
+    if isinstance(cause.on, InterruptAnswered):
+        return cause.on.resolution
+    return next(iter(answers_to(before.channels, interrupt_id)), None)
+
+
+def _decision(answer: AgentInterruptResolution | None, cause: Committed) -> ApprovalDecision:
+    if answer is None:
+        expired = isinstance(cause.on, DeadlineReached)
+        return ApprovalDecision.EXPIRED if expired else ApprovalDecision.CANCELLED
+    if answer.superseded:
+        return ApprovalDecision.SUPERSEDED
+    return ApprovalDecision.APPROVED if answer.approved else ApprovalDecision.REJECTED
+
+
+def _made(kept: ApprovalRecord) -> tuple[object, ...]:
+    return kept.decided_at, kept.resolved_by, kept.reason, kept.edited_arguments_digest
+
+
+def _given(answer: AgentInterruptResolution) -> tuple[object, ...]:
+    edited = answer.edited_arguments
+    edit = None if edited is None else digest(edited)
+    return answer.resolved_at, answer.resolved_by, answer.reason, edit
 
 
 def _answers_on_the_way(world: World) -> list[str]:

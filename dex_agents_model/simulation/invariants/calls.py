@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...calls import Failed, FinalCall
-from ...decision import PutToolCall, ToolCallFinished
+from ...calls import Failed, FinalCall, ToolCallStatus
+from ...decision import ClearTurn, PutToolCall, ToolCallFinished
 from ...effects import AttemptsExhausted, BuildUnfinishedTurn, Occurrence, ToolRaised
+from ...errors import ContractBroken
+from ...events import ToolCallFinished as ToolCallFinishedEvent
 from ...policy import EFFECT_RULES
 from ...steps import CallStep, RecordTurnCancelled, RunModel
 from ..actions import AttemptFailed, Change, Ran
@@ -23,6 +25,16 @@ def no_rule_is_surprised(change: Change) -> Iterator[str]:
                 yield f"{by} met a state that cannot be: {failed.detail}"
             elif for_ever:
                 yield f"{by} fails for ever: {failed.error_type}: {failed.detail}"
+        case _:
+            return
+
+
+def no_runner_breaks_its_contract(change: Change) -> Iterator[str]:
+    """No attempt fails because the runner gave what its contract rules out."""
+    match change.cause:
+        case AttemptFailed(by=by, failed=failed):
+            if failed.error_type == ContractBroken.__name__:
+                yield f"the runner broke its contract in {by}: {failed.detail}"
         case _:
             return
 
@@ -101,6 +113,24 @@ def a_write_that_started_is_not_called_failed(change: Change) -> Iterator[str]:
         starts = change.before.ledger.starts_of(record.turn_id, record.tool_call_id)
         if starts and EFFECT_RULES[record.effect].may_have_happened:
             yield f"{record.tool_call_id} is {record.effect}, was started, and becomes {record.status}"
+
+
+def a_write_that_started_is_not_called_cancelled(change: Change) -> Iterator[str]:
+    """A cancelled turn says of no call that it did not run when it may have changed the world."""
+    cause = change.commit(ClearTurn)
+    if cause is None:
+        return
+    told = [each.payload for each in cause.decided.events]
+    undone = {
+        each.tool_call_id
+        for each in told
+        if isinstance(each, ToolCallFinishedEvent) and each.status is ToolCallStatus.CANCELLED
+    }
+    for record in tool_calls_in(change.before.records):
+        starts = change.before.ledger.starts_of(record.turn_id, record.tool_call_id)
+        may_matter = starts > 0 and EFFECT_RULES[record.effect].may_have_happened
+        if may_matter and record.tool_call_id in undone:
+            yield f"{record.tool_call_id} is {record.effect}, was started, and is called cancelled"
 
 
 def _leaves_it_open(on: Occurrence | None) -> bool:

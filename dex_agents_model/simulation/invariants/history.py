@@ -82,11 +82,9 @@ def user_messages_are_taken_once_in_order(change: Change) -> Iterator[str]:
         if name is not None and name in change.before.ledger.accepted:
             yield f"the message {name} is accepted twice"
     if isinstance(cause.by, WithdrawUserMessage):
-        withdrawn, is_done = cause.by.message_id, cause.decided.reply is True
-        if withdrawn in ledger.queued and is_done:
+        withdrawn = cause.by.message_id
+        if withdrawn in ledger.queued and cause.decided.reply is True:
             yield f"the message {withdrawn} was withdrawn and waits still"
-        if cause.by.request_id in change.before.ledger.withdrawals and not is_done:
-            yield f"the message {withdrawn} was withdrawn, and the repeat is told that it was not"
     text = _text_that_begins(cause.on)
     begun = [each.text for each in _added(change) if each.role is MessageRole.USER]
     if text is not None and begun != [text]:
