@@ -24,6 +24,7 @@ def test_main__has_these_commands() -> None:
         "events",
         "export",
         "messages",
+        "question",
         "queue",
         "reject",
         "send",
