@@ -78,9 +78,16 @@ class Store:
         return self._durable
 
     def load(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        """Read before `start`, on the caller's thread."""
+        """Read before `start`, on the caller's thread; raise `StoreUnusable` if the file is damaged."""
         assert self._thread is None
-        return read(self._connection)
+        try:
+            return read(self._connection)
+        except sqlite3.DatabaseError as error:
+            path = self._connection.execute("PRAGMA database_list").fetchone()[2]
+            raise StoreUnusable(
+                f"{path} is damaged ({error}): put a copy in the place of its data directory, or "
+                "begin anew in another"
+            ) from error
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._work, name="devengine-store", daemon=True)

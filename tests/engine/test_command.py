@@ -1,6 +1,7 @@
 """`python -m dex_agents_dex.devengine`: what it prints, refuses, and leaves."""
 
 import json
+import re
 import signal
 import socket
 import sqlite3
@@ -197,6 +198,17 @@ def foreign_dir(data_dir: Path) -> Path:
 async def test_store__that_is_no_database_is_refused(foreign_dir: Path) -> None:
     with pytest.raises(StoreUnusable, match="cannot be opened as the engine's store"):
         await DevEngine(foreign_dir).start()
+
+
+async def test_store__with_damaged_pages_is_refused_by_its_name(data_dir: Path) -> None:
+    async with DevEngine(data_dir):
+        pass
+    store = data_dir / "engine.sqlite3"
+    whole = store.read_bytes()
+    store.write_bytes(whole[:4096] + b"\xa5" * (len(whole) - 4096))
+
+    with pytest.raises(StoreUnusable, match=rf"^{re.escape(str(store))} is damaged \("):
+        await DevEngine(data_dir).start()
 
 
 async def test_engine__frees_its_directory_when_it_stops(data_dir: Path) -> None:
