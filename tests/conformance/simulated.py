@@ -16,9 +16,10 @@ from dex_agents_dex.testing import (
 from dex_agents_model.effects import BuildUnfinishedTurn, CallModel, Effect, ExecuteTool, Summarize
 from dex_agents_model.events import StepMethod
 from dex_agents_model.requests import ApprovalsPage, ListApprovals
-from dex_agents_model.simulation import Does, Fault, SimulatedWorld
+from dex_agents_model.simulation import INVARIANTS, Does, Fault, SimulatedWorld
 from dex_agents_model.simulation.actions import AttemptFailed, Committed, Edge
 from dex_agents_model.simulation.actions import Ran as RunnerRan
+from dex_agents_model.simulation.invariants import no_runner_breaks_its_contract
 from dex_agents_model.simulation.world import Execution, Phase, World
 from dex_agents_model.steps import CallSingleAttemptTool, CallTool, RunModel, Step
 
@@ -33,6 +34,8 @@ _FAILED: Final = {
     StepMethod.WAIT_FOR: WAIT_FOR_FAILED_EVENT,
     StepMethod.EXECUTE: EXECUTE_FAILED_EVENT,
 }
+_KEPT: Final = tuple(each for each in INVARIANTS if each is not no_runner_breaks_its_contract)
+"""The runner of a story may."""
 _BACKING_OFF: Final = (Phase.PLANNING_AGAIN, Phase.RUNNING_AGAIN)
 
 
@@ -63,6 +66,7 @@ class _Simulation:
             self.story.runner,
             options=self.story.options,
             first_message=self.story.first_message,
+            invariants=_KEPT,
         )
 
     def moments(self) -> Iterator[Moment]:
