@@ -49,7 +49,7 @@ from ..steps import (
     RunModel,
     Step,
 )
-from ..text import clean_text, is_json_object, shorten, size_bytes
+from ..text import is_json_object, shorten, size_bytes
 from ..views import (
     AnswerView,
     CallView,
@@ -200,7 +200,7 @@ def _is_acceptable(message: AgentUserMessage, view: SessionView, room_bytes: int
 
 
 def _was_taken(request_id: str, view: RequestIdsView) -> bool:
-    return bool(request_id) and request_id in view.taken_request_ids
+    return request_id in view.taken_request_ids  # no empty one is ever among them
 
 
 def _taken(request_id: str, view: RequestIdsView) -> tuple[SetTakenRequestIds, ...]:
@@ -223,5 +223,4 @@ def _fits(request: ResolveInterrupt, asked: AgentInterrupt, now: datetime) -> bo
 
 
 def _is_object(text: str) -> bool:
-    is_storable = size_bytes(text) <= MAX_EDITED_ARGUMENT_BYTES and clean_text(text) == text
-    return is_storable and is_json_object(text)
+    return size_bytes(text) <= MAX_EDITED_ARGUMENT_BYTES and is_json_object(text)

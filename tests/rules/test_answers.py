@@ -126,6 +126,14 @@ RESOLUTIONS = tuple(
             resolved(resolved_by="Ada\ufffd", reason="x" * 1024 + "... [1025 bytes in full]"),
         ),
         (
+            "shortens_a_long_name_of_who_answered",
+            evolve(APPROVAL, resolved_by="x" * 1025),
+            (QUESTION, OTHER),
+            (),
+            0 * SECOND,
+            resolved(resolved_by="x" * 1024 + "... [1025 bytes in full]"),
+        ),
+        (
             "takes_an_approver_s_arguments",
             evolve(APPROVAL, edited_arguments=FULL_EDIT),
             (QUESTION, OTHER),

@@ -42,6 +42,7 @@ from dex_agents_model.records import (
     RunningModel,
     RunningTools,
 )
+from dex_agents_model.rules.fan_out import MAX_TURN_TOOL_CALL_ID_BYTES, MAX_TURN_TOOL_CALLS
 from dex_agents_model.steps import (
     AwaitToolApproval,
     CallSingleAttemptTool,
@@ -332,6 +333,26 @@ CASES: tuple[Case, ...] = (*FAN_OUTS, FAN_OUT_AT_LENGTH, *FAN_OUTS_WITHIN_BOUNDS
 @pytest.mark.parametrize("case", CASES, ids=claim_of)
 def test_fan_out(case: Case) -> None:
     assert case.result() == case.then
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [f"c{n}" for n in range(MAX_TURN_TOOL_CALLS)],
+        [f"{n:256}" for n in range(MAX_TURN_TOOL_CALL_ID_BYTES // 256)],
+    ],
+    ids=["calls", "bytes of their IDs"],
+)
+def test_fan_out_tool_calls__takes_as_many_as_a_state_can_name(ids: list[str]) -> None:
+    asked = requests(*(call(each, order=n) for n, each in enumerate(ids)))
+
+    decision = react(RUN, view(TurnView), asked, NOW)
+
+    assert isinstance(decision, StepDecision)
+    opened = [
+        write.record.tool_call_id for write in decision.writes if isinstance(write, PutToolCall)
+    ]
+    assert opened == ids
 
 
 LONG_NAME = "x" * 257

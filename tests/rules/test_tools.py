@@ -236,6 +236,20 @@ ERRORS = tuple(
     )
 )
 
+SAID_THAT_IT_FAILED = tuple(
+    Reacts(
+        f"record_error__believes_{claim}_that_says_it_failed",
+        step,
+        call_view(CallView, Runnable(requested)),
+        ToolRaised("no such order"),
+        finished(Failed(requested, "no such order")),
+    )
+    for claim, step, requested in (
+        ("an_idempotent_write", CALL_TOOL, IDEMPOTENT),
+        ("a_write", CALL_SINGLE, SINGLE),
+    )
+)
+
 LEFT_OPEN = tuple(
     Reacts(
         f"record_error__{claim}_that_left_its_work_to_others",
@@ -319,6 +333,7 @@ CASES: tuple[Case, ...] = (
     NOTHING_KEPT,
     *CONTENTS,
     *ERRORS,
+    *SAID_THAT_IT_FAILED,
     *LEFT_OPEN,
     *GIVEN_UP,
     *GIVEN_UP_WITH_FEW_WORDS,
