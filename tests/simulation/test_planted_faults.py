@@ -7,15 +7,19 @@ from collections.abc import Iterator
 import pytest
 from attrs import evolve
 
+from dex_agents_model.decision import AppendMessages, Write
+from dex_agents_model.effects import TurnCompleted
+from dex_agents_model.records import MessageRole
 from dex_agents_model.rules import failure
 from dex_agents_model.simulation import INVARIANTS, Fault, Scenario, explore
 from dex_agents_model.simulation.actions import Change
-from dex_agents_model.simulation.invariants import named
+from dex_agents_model.simulation.invariants import each_stored_call_has_its_result, named
 from dex_agents_model.simulation.scenarios import SCENARIOS
+from dex_agents_model.steps import RunModel
 
 from .faults import FAULTS, PlantedFault
 from .faults.cancelling import CANCELLED_UNLOCKED, RESUME_UNLOCKED
-from .planting import Plant
+from .planting import Plant, decisions, writing
 
 
 def _name(fault: PlantedFault) -> str:
@@ -74,6 +78,27 @@ def test_explore__finds_that_two_locks_stand_behind_another_line(
     unlocked(monkeypatch)
 
     seen = explore(SCENARIOS[scenario])
+
+    assert (seen.findings, seen.is_complete) == ((), True)
+
+
+def _unnamed(write: Write) -> Write:
+    if not isinstance(write, AppendMessages):
+        return write
+    return AppendMessages(
+        tuple(
+            evolve(m, tool_call_id=None) if m.role is MessageRole.ASSISTANT else m
+            for m in write.messages
+        )
+    )
+
+
+def test_results__are_asked_of_no_runner_whose_messages_do_not_name_their_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decisions(RunModel, TurnCompleted, writing(_unnamed))(monkeypatch)
+
+    seen = explore(SCENARIOS["two-messages"], invariants=(each_stored_call_has_its_result,))
 
     assert (seen.findings, seen.is_complete) == ((), True)
 

@@ -68,17 +68,17 @@ _NOTED: Final = "a turn without answer tells what ran"
 _TOLD: Final = "the end of a turn is told when durable"
 
 
-def _without_the_first_result(write: Write) -> Write:
+def _with_the_first_result_alone(write: Write) -> Write:
     if not isinstance(write, AppendMessages):
         return write
     results = [m for m in write.messages if m.role is MessageRole.TOOL]
-    return AppendMessages(tuple(m for m in write.messages if m not in results[:1]))
+    return AppendMessages(tuple(m for m in write.messages if m not in results[1:]))
 
 
 FAULTS: Final = (
     PlantedFault(
         "a cancelled turn keeps a call without its result",
-        decisions(RecordTurnCancelled, UnfinishedTurnBuilt, writing(_without_the_first_result)),
+        decisions(RecordTurnCancelled, UnfinishedTurnBuilt, writing(_with_the_first_result_alone)),
         "cancel-keeping-items",
         _NOTED,
     ),
