@@ -344,15 +344,17 @@ def test_fan_out(case: Case) -> None:
     ids=["calls", "bytes of their IDs"],
 )
 def test_fan_out_tool_calls__takes_as_many_as_a_state_can_name(ids: list[str]) -> None:
-    asked = requests(*(call(each, order=n) for n, each in enumerate(ids)))
+    named = (evolve(call(each, order=n), tool_name="tool") for n, each in enumerate(ids))
 
-    decision = react(RUN, view(TurnView), asked, NOW)
+    decision = react(RUN, view(TurnView), requests(*named), NOW)
 
     assert isinstance(decision, StepDecision)
-    opened = [
-        write.record.tool_call_id for write in decision.writes if isinstance(write, PutToolCall)
-    ]
-    assert opened == ids
+    assert isinstance(decision.next, GoTo)
+    *tools, resume = decision.next.steps
+    assert (resume, tools) == (
+        ResumeTurn(TURN, expected_result_count=len(ids)),
+        [CallTool(TURN, ToolCallId(each)) for each in ids],
+    )
 
 
 LONG_NAME = "x" * 257
