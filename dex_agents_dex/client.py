@@ -51,7 +51,7 @@ FollowedEvent: TypeAlias = ReadEvent | EventsLost
 
 @frozen(kw_only=True)
 class TurnOutcome:
-    """How a turn ended. ``messages`` are its stored ones that a snapshot still shows."""
+    """How a turn ended. ``messages`` are its stored ones, of `wait_for_turn` those that a snapshot still shows."""
 
     turn_id: TurnId
     end: TurnEnd
@@ -136,9 +136,10 @@ class AgentSessionClient(SessionOperations):
             raise TurnNotFound(
                 f"session {session_id!r} has begun {begun} turns; there is no {turn}"
             )
-        return await self._await_end(
-            session_id, turn, snapshot.event_token, _end_in(snapshot, turn)
-        )
+        end = await self._await_end(session_id, turn, snapshot.event_token, _end_in(snapshot, turn))
+        messages = (await self.get_agent_snapshot(session_id)).messages
+        own = tuple(message for message in messages if message.turn_id == turn)
+        return TurnOutcome(turn_id=turn, end=end, messages=own)
 
     async def run_turn(
         self, session_id: str, text: str, *, content: str | None = None
@@ -161,20 +162,34 @@ class AgentSessionClient(SessionOperations):
             refusal = self._flow.options.user_message_refusal(text, content)
             refusal = refusal or "too much waits in its queue already"
             raise MessageRefused(f"the message was not sent to session {session_id!r}: {refusal}")
-        turn = None
-        while turn is None:
+        begun = None
+        while begun is None:
             read = await self.read_agent_event(session_id, token, timeout=_LONG_POLL)
             if read is None:
-                turn = await self._begun_by(session_id, message_id)
+                begun = await self._begun_by(session_id, message_id)
             else:
-                token, turn = read.resume_token, _turn_begun_by(read.event, message_id)
-        return await self._await_end(session_id, turn, token, None)
+                token, begun = read.resume_token, _begun_in(read.event, message_id)
+        end = await self._await_end(session_id, begun.turn, token, None)
+        own = await self._messages_of(session_id, begun)
+        return TurnOutcome(turn_id=begun.turn, end=end, messages=own)
 
-    async def _begun_by(self, session_id: str, message_id: str) -> TurnId | None:
+    async def _messages_of(self, session_id: str, begun: _Begun) -> tuple[AgentMessage, ...]:
+        own: list[AgentMessage] = []
+        while True:
+            last = own[-1].sequence if own else begun.sequence - 1
+            page = await self.list_agent_messages(session_id, after_sequence=last)
+            new = [message for message in page.messages if message.turn_id == begun.turn]
+            own += new
+            if not page.has_more or len(new) < len(page.messages):
+                return tuple(own)
+
+    async def _begun_by(self, session_id: str, message_id: str) -> _Begun | None:
         """The turn that a message began; None while it waits in the queue."""
         queue = await self.list_queued_messages(session_id)  # read first: a turn may take it now
         messages = (await self.get_agent_snapshot(session_id)).messages
-        begun = next((m.turn_id for m in messages if m.message_id == message_id), None)
+        begun = next(
+            (_Begun(m.turn_id, m.sequence) for m in messages if m.message_id == message_id), None
+        )
         if begun is None:
             await self._require_open(session_id)
             waits = queue.has_more or any(m.message_id == message_id for m in queue.messages)
@@ -193,7 +208,7 @@ class AgentSessionClient(SessionOperations):
 
     async def _await_end(
         self, session_id: str, turn: TurnId, token: str, end: TurnEnd | None
-    ) -> TurnOutcome:
+    ) -> TurnEnd:
         while end is None:
             read = await self.read_agent_event(session_id, token, timeout=_LONG_POLL)
             if read is None:  # events may be lost; the session's state never is
@@ -202,15 +217,21 @@ class AgentSessionClient(SessionOperations):
                     await self._require_open(session_id)
             else:
                 token, end = read.resume_token, _end_told_by(read.event, turn)
-        messages = (await self.get_agent_snapshot(session_id)).messages
-        own = tuple(message for message in messages if message.turn_id == turn)
-        return TurnOutcome(turn_id=turn, end=end, messages=own)
+        return end
 
 
-def _turn_begun_by(event: AgentEvent, message_id: str) -> TurnId | None:
+@frozen
+class _Begun:
+    """A turn, and the sequence of the message that opened it."""
+
+    turn: TurnId
+    sequence: int
+
+
+def _begun_in(event: AgentEvent, message_id: str) -> _Begun | None:
     match event.payload:
-        case TurnStarted(message_id=begun_by) if begun_by == message_id:
-            return event.turn_id
+        case TurnStarted(sequence, begun_by) if begun_by == message_id and event.turn_id:
+            return _Begun(event.turn_id, sequence)
         case _:
             return None
 

@@ -71,6 +71,22 @@ async def test_turn__with_300_tool_calls_has_each_result_once_and_in_order(
     )
 
 
+async def test_run_turn__gives_all_messages_of_a_turn_that_no_snapshot_shows_whole(
+    conversation: Conversation,
+) -> None:
+    many = calls(250)
+    await conversation.start(Reply(text="begun"))
+    await conversation.end_of_turn()
+
+    outcome = await conversation.sessions.run_turn(
+        conversation.session_id, script(Reply(calls=many), Reply(text="an answer"))
+    )
+
+    _, *told = [message.text for message in outcome.messages]
+    assert told == [*(f"{call.id}: done" for call in many), "an answer"]
+    assert [m.sequence for m in outcome.messages] == list(range(3, 3 + len(outcome.messages)))
+
+
 async def test_snapshot__shows_the_newest_calls_of_a_turn_that_has_many(
     conversation: Conversation,
 ) -> None:
