@@ -186,10 +186,7 @@ class AgentSessionClient(SessionOperations):
     async def _begun_by(self, session_id: str, message_id: str) -> _Begun | None:
         """The turn that a message began; None while it waits in the queue."""
         queue = await self.list_queued_messages(session_id)  # read first: a turn may take it now
-        messages = (await self.get_agent_snapshot(session_id)).messages
-        begun = next(
-            (_Begun(m.turn_id, m.sequence) for m in messages if m.message_id == message_id), None
-        )
+        begun = await self._opened_by(session_id, message_id)
         if begun is None:
             await self._require_open(session_id)
             waits = queue.has_more or any(m.message_id == message_id for m in queue.messages)
@@ -198,6 +195,21 @@ class AgentSessionClient(SessionOperations):
                     f"the message to session {session_id!r} was withdrawn before a turn took it"
                 )
         return begun
+
+    async def _opened_by(self, session_id: str, message_id: str) -> _Begun | None:
+        """The turn that a stored message opened. Of a long turn no snapshot shows the first message."""
+        snapshot = await self.get_agent_snapshot(session_id)
+        messages, is_all = snapshot.messages, not snapshot.has_earlier_messages
+        last = 0
+        while True:
+            for message in messages:
+                if message.message_id == message_id:
+                    return _Begun(message.turn_id, message.sequence)
+            if is_all:
+                return None
+            page = await self.list_agent_messages(session_id, after_sequence=last)
+            messages, is_all = page.messages, not page.has_more
+            last = messages[-1].sequence if messages else last
 
     async def _require_open(self, session_id: str) -> None:
         info = await self._describe(SessionId(session_id))

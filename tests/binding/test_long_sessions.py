@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dex_agents_model import AgentSessionOptions
 from dex_agents_model.records import TurnCancelled, TurnFailed, WaitingForUserMessage
 
@@ -85,6 +87,24 @@ async def test_run_turn__gives_all_messages_of_a_turn_that_no_snapshot_shows_who
     _, *told = [message.text for message in outcome.messages]
     assert told == [*(f"{call.id}: done" for call in many), "an answer"]
     assert [m.sequence for m in outcome.messages] == list(range(3, 3 + len(outcome.messages)))
+
+
+async def test_run_turn__finds_a_turn_whose_events_were_lost_and_that_no_snapshot_shows_whole(
+    conversation: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hears_nothing(*_: object, **__: object) -> None:
+        await conversation.end_of_turn(2)
+
+    many = calls(250)
+    await conversation.start(Reply(text="begun"))
+    await conversation.end_of_turn()
+    monkeypatch.setattr(conversation.sessions, "read_agent_event", hears_nothing)
+
+    outcome = await conversation.sessions.run_turn(
+        conversation.session_id, script(Reply(calls=many), Reply(text="an answer"))
+    )
+
+    assert (outcome.turn_id, outcome.answer, len(outcome.messages)) == ("turn-2", "an answer", 252)
 
 
 async def test_snapshot__shows_the_newest_calls_of_a_turn_that_has_many(
