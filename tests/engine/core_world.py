@@ -18,7 +18,7 @@ from dex_agents_dex.devengine.core.core import Core
 from dex_agents_dex.devengine.core.errors import Refusal
 from dex_agents_dex.devengine.core.state import Offer, Phase, RpcCall, Run
 from dex_agents_dex.devengine.core.transaction import Need, Settings, TimerKey, Transaction
-from dex_agents_dex.devengine.loading import load_attributes
+from dex_agents_dex.devengine.loading import load_attributes, load_beginning, load_run
 from dex_agents_dex.devengine.schema import STATEMENTS, TABLES
 from tests.engine.core_results import CHANNELS, KEYS, TYPES, Inventor
 
@@ -81,6 +81,7 @@ class World:
             self._read: 8,
             self._bring: 8,
             self._stop: 0.1,
+            self._restart: 0.5,
         }
         [act] = self.chance.choices(list(acts), list(acts.values()))
         try:
@@ -178,6 +179,20 @@ class World:
             reading.end()
             need.run.attributes.supply(need.selections, reading.found)
             self.core.go_on(tx, need)
+
+    def _restart(self, tx: Transaction) -> None:
+        """Nothing is left but the rows; every run is read from them."""
+        beginning = load_beginning(self.database)
+        self.core = Core(beginning.next_run_key, set(beginning.index_names))
+        self.timers = dict(beginning.timers)
+        for lost in (self.offers, self.carried, self.needs, self.readings):
+            lost.clear()
+        self.opened = [call for call in self.opened if call in self.replies]
+        for (run_key,) in self.database.execute("SELECT run_key FROM run ORDER BY run_key"):
+            run = load_run(self.database, run_key)
+            assert run is not None
+            self.core.add_run(run, is_latest=True)
+            self.core.resume(tx, run)
 
     def _open_rpc(self, tx: Transaction) -> None:
         request = pb.InvokeRPCRequest(

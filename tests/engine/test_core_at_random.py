@@ -92,7 +92,9 @@ def _can_move(world: World, run: Run, step: StepExecution) -> bool:
         needs = [*world.needs, *(reading.need for reading in world.readings)]
         return any(need.subject is step for need in needs)
     if step.progress is Progress.BLOCKED:
-        return not run.locks.try_acquire("probe", step.lock_keys) or _gave_back(run)
+        is_its_own_obstacle = run.locks.holds(step.key)
+        has_others = not run.locks.try_acquire("probe", step.lock_keys) or _gave_back(run)
+        return has_others and not is_its_own_obstacle
     return step.progress is Progress.BACKOFF and has_timer
 
 

@@ -53,6 +53,13 @@ class WireStream:
         response = pb.InvokeExecuteMethodResponse(step_decision=decision)
         await self.execute(pb.InvokeExecuteMethodOutput(result=response))
 
+    async def fail(self, detail: str) -> None:
+        """Report that the handler failed."""
+        error = pb.WorkerErrorResponse(detail=detail)
+        await self.send(
+            task_frame=pb.PollWorkerTaskFrame(task_id=self.task.task_id, worker_error=error)
+        )
+
     async def reject(self, reason: pb.PollWorkerTaskRejectReason) -> None:
         await self.send(reject=pb.PollWorkerTaskReject(task_id=self.task.task_id, reason=reason))
 

@@ -30,6 +30,9 @@ class LockTable:
         """How many stand in line."""
         return len(self._line)
 
+    def holds(self, owner: Hashable) -> bool:
+        return owner in self._held
+
     def try_acquire(self, owner: Hashable, keys: Sequence[str]) -> bool:
         """Take all keys now, passing those who wait, or take none."""
         wanted = frozenset(keys)

@@ -21,6 +21,7 @@ from dex_agents_dex.devengine.core.steps import (
     engine_error,
     fail_attempt,
     offer_step,
+    take_back,
 )
 from dex_agents_dex.devengine.core.transaction import TimerKey, TimerKind, Transaction
 
@@ -49,9 +50,11 @@ def _resume_step(tx: Transaction, run: Run, step: StepExecution) -> None:
             detail = f"the engine stopped while {step.id} was running"
             fail_attempt(tx, run, step, engine_error("EngineStopped", detail, UNAVAILABLE_STATUS))
         else:
-            offer_step(tx, run, step)
+            take_back(tx, run, step)
     elif step.not_before is not None:
         back_off(tx, run, step, step.not_before)
+    elif run.locks.holds(step.key):
+        offer_step(tx, run, step)  # a later attempt, which would wait for itself in line
     else:
         tx.beginning.append((run, step))
 
