@@ -14,6 +14,7 @@ from dex_agents_dex.devengine.core.conditions import winner
 from dex_agents_dex.devengine.core.state import Phase, Progress, Run, StepExecution
 from dex_agents_dex.devengine.core.steps import begin_method, offer_step
 from dex_agents_dex.devengine.core.transaction import TimerKey, TimerKind, Transaction
+from dex_agents_dex.devengine.core.values import own_copy
 
 
 def settle(tx: Transaction, run: Run) -> None:
@@ -32,7 +33,7 @@ def begin_wait(
     """Fix the timers at now plus their durations; the Wait is evaluated when `tx` settles."""
     step.phase = Phase.WAITING
     step.progress = Progress.NEW
-    step.wait = condition
+    step.wait = own_copy(condition)
     step.waiting_since = tx.now
     step.skipped_timers.clear()
     run.waiting[step.key] = step

@@ -27,7 +27,7 @@ from dex_agents_dex.devengine.core.state import (
     StepExecution,
 )
 from dex_agents_dex.devengine.core.transaction import Need, TimerKey, TimerKind, Transaction
-from dex_agents_dex.devengine.core.values import take_in
+from dex_agents_dex.devengine.core.values import own_copy, take_in
 
 # The Worker stops at the deadline by itself; its own report, a moment later, is the better one.
 _DEADLINE_GRACE = timedelta(milliseconds=500)
@@ -54,7 +54,7 @@ def start_step(
         number=number,
         source=source,
         input=take_in(tx, run, movement.step_input) if has_input else None,
-        options=movement.step_options,
+        options=own_copy(movement.step_options),
         recovery=recovery,
         phase=Phase.EXECUTE if movement.step_options.skip_wait_for else Phase.WAIT_FOR,
     )
