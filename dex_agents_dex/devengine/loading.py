@@ -204,7 +204,7 @@ def _run(
         error_message=error_message,
         closed_at=_instant(closed_us),
         is_graceful=bool(is_graceful),
-        abandoned=tuple(abandoned.split()),
+        abandoned=tuple(abandoned.split("/")) if abandoned else (),
     )
 
 

@@ -11,9 +11,9 @@ from google.protobuf import struct_pb2
 
 from dex_agents_dex.devengine.core.state import Run
 
-TYPES = ("A", "B", "C")
-KEYS = ("x", "y", "Map/a", "Map/b", "Map/c")
-CHANNELS = ("in", "out", "Box/1")
+TYPES = ("A", "B", "Ä b")
+KEYS = ("x", "ÿ", "Map/a", "Map/b", "Map/c")
+CHANNELS = ("in", "öut", "Box/1")
 CLOSES = (
     pb.CLOSE_DECISION_TYPE_UNSPECIFIED,  # none
     pb.CLOSE_DECISION_TYPE_FORCE_COMPLETE_ON_CHANNELS_EMPTY,

@@ -14,6 +14,8 @@ from dex_agents_dex.devengine import DevEngine
 from tests.engine.rig import until
 from tests.engine.wire_worker import WireWorker
 
+PROCEED = pb.EXECUTE_METHOD_FAILURE_POLICY_PROCEED_TO_CONFIGURED_STEP
+
 Told: TypeAlias = tuple[str, str]
 
 BAD = ("INVALID_ARGUMENT", "UNCATEGORIZED")
@@ -35,6 +37,10 @@ def _options(**options: Any) -> pb.StartFlowRequest:
 
 def _step(step_type: str = "A", **options: Any) -> pb.StartFlowRequest:
     return _start(start_step_type=step_type, step_options=pb.StepOptions(**options))
+
+
+def _handler(**options: Any) -> pb.StartFlowRequest:
+    return _options(timeout_handler_options=pb.FlowTimeoutHandlerOptions(**options))
 
 
 def _match(flow_id: str, key: str = "k", **differing: Any) -> pb.WaitForAttributeRequest:
@@ -87,6 +93,15 @@ CASES: tuple[tuple[str, Message, Told], ...] = (
     ("StartFlow", _step(heartbeat_timeout_seconds=9), BAD),
     ("StartFlow", _step(execute_timeout_seconds=-1), BAD),
     ("StartFlow", _step(execute_retry_policy=pb.RetryPolicy(maximum_attempts=-1)), BAD),
+    ("StartFlow", _step(execute_failure_policy=PROCEED), BAD),
+    (
+        "StartFlow",
+        _step(execute_failure_policy=PROCEED, execute_failure_proceed_step_type="A/B"),
+        BAD,
+    ),
+    ("StartFlow", _handler(heartbeat_timeout_seconds=9), BAD),
+    ("StartFlow", _handler(method_timeout_seconds=-1), BAD),
+    ("StartFlow", _handler(failure_policy=PROCEED), BAD),
     ("StartFlow", _start(flow_id="open"), ("ALREADY_EXISTS", "FLOW_ALREADY_STARTED")),
     ("StartFlow", _start(flow_id="closed"), ("ALREADY_EXISTS", "FLOW_ALREADY_STARTED")),
     ("StopFlow", pb.StopFlowRequest(flow_id="none"), GONE),
@@ -141,6 +156,7 @@ CASES: tuple[tuple[str, Message, Told], ...] = (
     ("SearchFlows", pb.SearchFlowsRequest(next_page_token="x"), BAD),
     ("LoadBlobs", BLOB, ("NOT_FOUND", "UNCATEGORIZED")),
     ("WriteStream", pb.WriteStreamRequest(**STREAM), BAD),
+    ("WriteStream", pb.WriteStreamRequest(**STREAM, source="me"), BAD),
     ("WriteStream", pb.WriteStreamRequest(flow_type="T", flow_id="f", source="me"), BAD),
     ("ReadStream", pb.ReadStreamRequest(**STREAM, resume_token="x"), BAD),
     ("ReadStream", pb.ReadStreamRequest(**STREAM, wait_time_seconds=-1), BAD),

@@ -152,3 +152,14 @@ async def test_stream__tokens_grow_over_a_restart(tmp_path: Path) -> None:
         new = await after.client.read_stream("s", events, old.resume_token, LONG)
     assert new.value == "new"
     assert int(new.resume_token) > int(old.resume_token)
+
+
+async def test_stream__is_read_from_its_head_with_a_token_of_another_data_directory(
+    on_engine: OnEngine,
+) -> None:
+    events = Stream("Events", str, 1 << 20)
+    flow = Scenario(step("Only", _nothing), schema=(events,))
+    async with on_engine(flow, has_worker=False) as rig:
+        await rig.client.write_stream("s", events, "me", "first")
+        foreign = str(1 << 60)
+        assert (await rig.client.read_stream("s", events, foreign, SHORT)).value == "first"

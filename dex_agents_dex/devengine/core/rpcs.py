@@ -77,8 +77,9 @@ def offer_rpc(tx: Transaction, run: Run, call: RpcCall) -> None:
             return
     call.offer = Offer(run, call)
     tx.offers.append(call.offer)
-    patience = min(call.timeout, tx.settings.rpc_dispatch_timeout)
-    tx.timers[_timer(run, call)] = tx.now + patience
+    if call.patient_until is None:
+        call.patient_until = tx.now + min(call.timeout, tx.settings.rpc_dispatch_timeout)
+    tx.timers[_timer(run, call)] = call.patient_until
 
 
 def hand_out_rpc(tx: Transaction, run: Run, call: RpcCall) -> pb.PollWorkerTask:

@@ -129,6 +129,7 @@ class RpcCall:
     timeout: timedelta
     snapshot: pb.PollWorkerTask | None = None  # once what it loads is in memory
     task_id: str = ""
+    patient_until: datetime | None = None  # a Worker must have taken it by then
     deadline: datetime | None = None
     offer: Offer | None = None
 

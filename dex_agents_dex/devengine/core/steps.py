@@ -141,8 +141,10 @@ def fail_attempt(
     requested = (
         timedelta(seconds=error.retry_after_seconds) if error.retry_after_seconds > 0 else None
     )
+    if step.first_attempt_at is None:
+        step.first_attempt_at = tx.now  # no Worker ever had it; its time counts all the same
     delay = retries.delay_before_retry(
-        step.retry_policy, step.attempt, step.first_attempt_at or tx.now, tx.now, requested
+        step.retry_policy, step.attempt, step.first_attempt_at, tx.now, requested
     )
     if delay is not None:
         step.attempt += 1

@@ -116,7 +116,7 @@ def _run_row(run: Run) -> rows.UpdateRun:
         error_message=run.error_message,
         closed_us=_microseconds(run.closed_at),
         is_graceful=run.is_graceful,
-        abandoned=" ".join(run.abandoned),
+        abandoned="/".join(run.abandoned),  # no Step type holds one
         run_key=run.key,
     )
 

@@ -32,7 +32,7 @@ def require_startable(request: pb.StartFlowRequest) -> None:
     problem = step_options_problem(request.step_options)
     if problem is not None:
         raise invalid(f"options of Step {request.start_step_type!r}: {problem}")
-    problem = _retry_problem(options.timeout_handler_options.retry_policy)
+    problem = _handler_problem(options.timeout_handler_options)
     if problem is not None:
         raise invalid(f"options of the timeout handler: {problem}")
     if options.HasField("retry_policy"):
@@ -46,36 +46,69 @@ def require_startable(request: pb.StartFlowRequest) -> None:
 
 
 def step_options_problem(options: pb.StepOptions) -> str | None:
-    minimum_seconds = int(MINIMUM_HEARTBEAT_TIMEOUT.total_seconds())
-    if 0 < options.heartbeat_timeout_seconds < minimum_seconds:
-        return (
-            f"heartbeat_timeout of {options.heartbeat_timeout_seconds} s "
-            f"is below the minimum of {minimum_seconds} s"
-        )
-    if (
-        min(
+    return (
+        _timeout_problem(
             options.heartbeat_timeout_seconds,
             options.wait_for_timeout_seconds,
             options.execute_timeout_seconds,
         )
-        < 0
-    ):
-        return "a timeout must not be negative"
-    return _retry_problem(options.wait_for_retry_policy) or _retry_problem(
-        options.execute_retry_policy
+        or _retry_problem(options.wait_for_retry_policy)
+        or _retry_problem(options.execute_retry_policy)
+        or _route_problem(
+            options.execute_failure_policy,
+            options.execute_failure_proceed_step_type,
+            options.execute_failure_proceed_step_options,
+        )
     )
 
 
 def movement_problem(movement: pb.StepMovement) -> str | None:
     """Why a movement cannot start a Step; None when it can."""
-    if not movement.step_type:
+    return _step_problem(movement.step_type, movement.step_options)
+
+
+def _step_problem(step_type: str, options: pb.StepOptions) -> str | None:
+    if not step_type:
         return "a movement names no Step type"
-    if not _is_plain(movement.step_type):
-        return f"Step type {movement.step_type!r} holds a reserved character"
-    if _is_long(movement.step_type):
+    if not _is_plain(step_type):
+        return f"Step type {step_type!r} holds a reserved character"
+    if _is_long(step_type):
         return f"a movement's Step type is longer than {_LONGEST_NAME_BYTES} bytes"
-    problem = step_options_problem(movement.step_options)
-    return None if problem is None else f"options of Step {movement.step_type!r}: {problem}"
+    problem = step_options_problem(options)
+    return None if problem is None else f"options of Step {step_type!r}: {problem}"
+
+
+def _handler_problem(options: pb.FlowTimeoutHandlerOptions) -> str | None:
+    return (
+        _timeout_problem(options.heartbeat_timeout_seconds, options.method_timeout_seconds)
+        or _retry_problem(options.retry_policy)
+        or _route_problem(
+            options.failure_policy,
+            options.failure_proceed_step_type,
+            options.failure_proceed_step_options,
+        )
+    )
+
+
+def _timeout_problem(heartbeat_seconds: int, *method_seconds: int) -> str | None:
+    minimum_seconds = int(MINIMUM_HEARTBEAT_TIMEOUT.total_seconds())
+    if 0 < heartbeat_seconds < minimum_seconds:
+        return (
+            f"heartbeat_timeout of {heartbeat_seconds} s "
+            f"is below the minimum of {minimum_seconds} s"
+        )
+    if min(heartbeat_seconds, *method_seconds) < 0:
+        return "a timeout must not be negative"
+    return None
+
+
+def _route_problem(
+    policy: pb.ExecuteMethodFailurePolicy, step_type: str, options: pb.StepOptions
+) -> str | None:
+    """Of the Step that takes over when `execute` is spent."""
+    if policy != pb.EXECUTE_METHOD_FAILURE_POLICY_PROCEED_TO_CONFIGURED_STEP:
+        return None
+    return _step_problem(step_type, options)
 
 
 def _retry_problem(policy: pb.RetryPolicy) -> str | None:

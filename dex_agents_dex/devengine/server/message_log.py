@@ -54,6 +54,10 @@ class MessageLog:
     _shared: dict[tuple[str, str], _Shared] = Factory(dict)
     _of_flow: dict[StreamKey, deque[_Entry]] = Factory(dict)
 
+    @property
+    def _newest_number(self) -> int:
+        return self.start_number * _TOKENS_PER_START + self._count
+
     def append(
         self,
         key: StreamKey,
@@ -70,7 +74,7 @@ class MessageLog:
                 f"the limit is {MESSAGE_LIMIT_BYTES}"
             )
         self._count += 1
-        number = self.start_number * _TOKENS_PER_START + self._count
+        number = self._newest_number
         message = pb.StreamMessage(value=value, resume_token=str(number), source=source)
         message.created_time.FromDatetime(now)
         entry = _Entry(number, key.flow_id, size_bytes, message)
@@ -81,9 +85,12 @@ class MessageLog:
         self._trim(key, shared, capacity_bytes if capacity_bytes > 0 else _DEFAULT_CAPACITY_BYTES)
 
     def after(self, key: StreamKey, token: str) -> pb.StreamMessage | None:
-        """The message after a token; the oldest kept one for an empty or trimmed token."""
+        """The message after a token; the oldest kept one for an empty, trimmed or foreign token."""
         entries = self._of_flow.get(key, ())
-        index = bisect_right(entries, _number(token), key=_number_of)
+        number = _number(token)
+        if number > self._newest_number:
+            number = 0  # of another data directory: here nothing would ever follow it
+        index = bisect_right(entries, number, key=_number_of)
         return entries[index].message if index < len(entries) else None
 
     def page_before(
