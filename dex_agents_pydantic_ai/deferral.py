@@ -1,16 +1,18 @@
 """Stops a run of an agent after one model call: every tool is deferred to a Step. Runs no tool and stores nothing.
 
 One capability, given to a single run, marks each tool of that run as external. Pydantic AI then
-ends the run with the calls that the model asked for.
+ends the run with the calls that the model asked for, as a run of a `DeferringAgent` may.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic_ai import DeferredToolRequests, ModelRetry, RunContext
+from pydantic_ai.agent import WrapperAgent
 from pydantic_ai.capabilities import (
     AbstractCapability,
     AgentNode,
@@ -29,6 +31,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
 )
 from pydantic_ai.models import Model, ModelRequestContext
+from pydantic_ai.run import AgentRun
 from pydantic_ai.tools import AgentDepsT, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_ai.usage import RunUsage
@@ -37,6 +40,7 @@ from pydantic_graph import End
 from dex_agents_model import AgentEventWriter, ToolEffect
 from dex_agents_model.text import is_json_object
 
+from . import private
 from .live_text import TellingModel, tell
 from .providers import ModelCall
 from .queued import Queued
@@ -45,6 +49,16 @@ from .received import as_received
 # Around every other capability, so that tools which capabilities add are deferred too. Both parts
 # are needed: Pydantic AI puts some capabilities of its own outermost.
 AROUND_EVERYTHING = CapabilityOrdering(position="outermost", wraps=(AbstractCapability,))
+
+
+class DeferringAgent(WrapperAgent[AgentDepsT, Any]):
+    """The agent, whose runs may end with deferred tool calls whatever its own output type is."""
+
+    @asynccontextmanager
+    async def iter(self, *args: Any, **options: Any) -> AsyncIterator[AgentRun[AgentDepsT, Any]]:
+        async with self.wrapped.iter(*args, **options) as run:
+            private.allow_deferred_tools(run)
+            yield run
 
 
 @dataclass

@@ -21,7 +21,6 @@ from pydantic_ai.messages import (
     UserContent,
 )
 from pydantic_ai.models import KnownModelName, Model
-from pydantic_ai.output import OutputSpec
 from pydantic_ai.tools import ToolDefinition
 
 from dex_agents_model import (
@@ -38,7 +37,7 @@ from dex_agents_model import (
 
 from . import private
 from .compaction import summary_message
-from .deferral import ModelStepCapability, effect_hint
+from .deferral import DeferringAgent, ModelStepCapability, effect_hint
 from .errors import ModelStepFailed, describe
 from .history import (
     Decode,
@@ -106,14 +105,13 @@ class ModelStep:
             *shown_to_model(before, turn.shortened_results),
         ]
         capability.taken_ids = {call.tool_call_id for call in tool_calls_of(before)}
-        result = await self.agent.run(
+        result = await DeferringAgent(self.agent).run(
             prompt,
             message_history=history or None,
             deferred_tool_results=results,
             model=self.model,
             deps=self.deps,
             usage=capability.used,
-            output_type=_output_type(self.agent),
             conversation_id=self.conversation_id,
             infer_name=False,
             capabilities=[capability, *_reinjection(self.agent)],
@@ -144,14 +142,6 @@ class ModelStep:
 def _reinjection(agent: AbstractAgent[Any, Any]) -> list[ReinjectSystemPrompt[Any]]:
     """Puts the agent's system prompts back where no stored message holds them, such as after a failed first turn."""
     return [ReinjectSystemPrompt(id=_REINJECT_ID)] if private.has_system_prompts(agent) else []
-
-
-def _output_type(agent: AbstractAgent[Any, Any]) -> Any:
-    """The output type of a Step's run: the agent's own (None), widened where it cannot end with calls."""
-    if private.allows_deferred_tools(agent):
-        return None
-    widened: OutputSpec[Any] = [agent.output_type, DeferredToolRequests]
-    return widened
 
 
 def _message_of_user(turn: AgentTurnContext) -> AgentMessage:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from copy import copy
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -26,6 +27,7 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import CapabilityLoadDeltaPart, ModelMessage
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models._request_timeout import stream_under_deadline
+from pydantic_ai.run import AgentRun
 from pydantic_ai.settings import ModelSettings
 
 _OWN_TIMEOUT: Final = re.compile(r"Timed out after \S+ seconds\.")
@@ -59,6 +61,16 @@ def innermost(agent: AbstractAgent[Any, Any]) -> Agent[Any, Any]:
 def allows_deferred_tools(agent: AbstractAgent[Any, Any]) -> bool:
     """Whether the agent's own output type lists DeferredToolRequests."""
     return bool(innermost(agent)._output_schema.allows_deferred_tools)
+
+
+def allow_deferred_tools(run: AgentRun[Any, Any]) -> None:
+    """Let a run that has not begun end with DeferredToolRequests, whatever the agent's output type lists.
+
+    Given to the run as an output type, the agent's own would be built anew: milliseconds for nested models.
+    """
+    schema = copy(run.ctx.deps.output_schema)
+    schema.allows_deferred_tools = True
+    run.ctx.deps.output_schema = schema
 
 
 def has_output_validators(agent: AbstractAgent[Any, Any]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic_ai import Agent, NativeOutput, PromptedOutput, RunContext, TextOutput, ToolOutput
 from pydantic_ai.capabilities import (
     AbstractCapability,
@@ -21,6 +21,7 @@ from pydantic_ai.messages import ModelMessage, ToolCallPart
 from pydantic_ai.models.function import AgentInfo
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
+from pydantic_core import CoreSchema
 
 from dex_agents_model import (
     ToolCallsRequested,
@@ -93,6 +94,36 @@ async def test_output_type__is_offered_to_the_model_as_in_a_plain_run(output_typ
 
     assert isinstance(asked, ToolCallsRequested)
     assert output_of(stepped.infos[0]) == output_of(plain.infos[0])
+
+
+async def test_output_type__is_built_for_the_agent_and_not_anew_in_each_model_step() -> None:
+    built = 0
+
+    class Counted(BaseModel):
+        """Knows how often its schema was made."""
+
+        x: int
+
+        @classmethod
+        def __get_pydantic_json_schema__(
+            cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+        ) -> dict[str, Any]:
+            nonlocal built
+            built += 1
+            return handler(schema)
+
+    agent = Agent(output_type=Counted, tools=[find])
+    built_before = built
+    model = ScriptedModel(
+        tool_calls(("find", '{"x":1}', "a")), tool_calls(("final_result", '{"x":2}', "b"))
+    )
+    played = Session(PydanticAIRunner(agent, model=model))
+    await played.ask("hi")
+    ended = await played.resume(succeeded("a", "found 1"))
+
+    assert (built_before > 0, built) == (True, built_before)
+    assert isinstance(ended, TurnCompleted)
+    assert ended.output == '{"x": 2}'
 
 
 def output_of(info: AgentInfo) -> tuple[object, ...]:

@@ -21,6 +21,7 @@ from pydantic_ai.exceptions import (
     ToolRetryError,
     UnexpectedModelBehavior,
     UsageLimitExceeded,
+    UserError,
 )
 from pydantic_ai.messages import (
     AgentStreamEvent,
@@ -65,6 +66,27 @@ def test_allows_deferred_tools__reads_the_agents_output_type(
 
     assert private.allows_deferred_tools(agent) is allowed
     assert private.allows_deferred_tools(WrapperAgent(WrapperAgent(agent))) is allowed
+
+
+async def test_allow_deferred_tools__is_for_one_run_and_leaves_the_agent_as_it_is() -> None:
+    asking = ModelResponse([ToolCallPart("ext", {}, "a")])
+    agent = Agent(
+        FunctionModel(lambda messages, info: asking),
+        toolsets=[ExternalToolset([ToolDefinition(name="ext")])],
+        output_type=int,
+    )
+
+    async with agent.iter("hi") as run:
+        private.allow_deferred_tools(run)
+        async for _ in run:
+            pass
+
+    assert run.result is not None
+    output: object = run.result.output
+    assert isinstance(output, DeferredToolRequests)
+    assert [call.tool_call_id for call in output.calls] == ["a"]
+    with pytest.raises(UserError, match="not among output types"):
+        await agent.run("hi")
 
 
 def test_has_output_validators__sees_those_added_later() -> None:
