@@ -41,7 +41,7 @@ from dex_agents_model.views import (
 )
 
 from .known import Known
-from .record_cache import CallKey, MessageKey, RecordCache
+from .record_cache import RecordCache
 from .schema import (
     AGENT_MESSAGES,
     AGENT_TOOL_CALL_PARTS,
@@ -158,18 +158,15 @@ class Loading:
         if state.history.summarised_through:
             yield HISTORY_SUMMARY.load(message_key(state.history.summarised_through))
         newest_first = reversed(state.history.behind_summary(state.message_count))
+        kept = self.cache.messages(self.run_id)
         for sequence in islice(newest_first, _MOST_MESSAGES):
-            if MessageKey(self.run_id, sequence) in self.cache:
+            if sequence in kept:
                 break
             yield AGENT_MESSAGES.load(message_key(sequence))
 
     def _turn(self, state: RunningModel | RunningTools) -> Iterator[dex.AttributeMapLoad]:
-        turn = state.active_turn_id
-        new = [
-            call
-            for call in state.tool_call_ids
-            if CallKey(self.run_id, turn, call) not in self.cache
-        ]
+        kept = self.cache.final_calls(self.run_id, state.active_turn_id)
+        new = [call for call in state.tool_call_ids if call not in kept]
         for call in new[:_MOST_CALLS]:
             yield AGENT_TOOL_CALLS.load(call)
         entries = (self.known.call_entries.get(call) for call in new)

@@ -106,9 +106,11 @@ class SessionBinding:
     watch: Watch = field(default=unwatched)
 
     def overhead_tokens(self) -> int:
-        """What the runner says that it adds to each model input."""
+        """What the runner says that it adds to each model input; nobody counts it where there is no window."""
         runner = self.runner
-        return runner.estimate_overhead_tokens() if isinstance(runner, SummarizesHistory) else 0
+        if self.options.compaction is None or not isinstance(runner, SummarizesHistory):
+            return 0
+        return runner.estimate_overhead_tokens()
 
 
 class DexStepPort:
@@ -126,7 +128,7 @@ class DexStepPort:
             entries=Entries(self._ask, context),
             cache=binding.cache,
             known=self.known,
-            overhead_tokens=binding.overhead_tokens(),
+            overhead_tokens=binding.overhead_tokens,
         )
         if context.attempt == 1:
             binding.clock.learn(context.first_attempt_at)

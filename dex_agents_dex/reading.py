@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TypeVar
 
 import dex
@@ -95,7 +96,7 @@ class SessionReader:
 
     # A singleton that was never set reads as None, whatever its type says.
 
-    @property
+    @cached_property
     def state(self) -> AgentState | None:
         return AGENT_STATE.get(self.context)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from dex_agents_model.calls import AgentToolCall, FinalCall, Succeeded
 from dex_agents_model.ids import ToolCallId, TurnId
@@ -16,99 +17,98 @@ from dex_agents_model.text import size_bytes
 DEFAULT_CAPACITY_BYTES: Final = 64 * 1024 * 1024
 _OVERHEAD_BYTES: Final = 512
 
-_Kept: TypeAlias = AgentMessage | FinalCall
-
-
-@frozen
-class MessageKey:
-    """A stored message of one run of a session."""
-
-    run_id: str
-    sequence: int
-
-
-@frozen
-class CallKey:
-    """A tool call of one run of a session; its record is kept once it is final."""
-
-    run_id: str
-    turn: TurnId
-    call: ToolCallId
-
 
 @define
 class _Run:
     """What is here of one run of a session."""
 
-    keys: set[MessageKey | CallKey] = field(factory=set)
-    left_behind: tuple[int, TurnId] | None = None
+    messages: dict[int, AgentMessage] = field(factory=dict)
+    calls: dict[TurnId, dict[ToolCallId, FinalCall]] = field(factory=dict)
+    size_bytes: int = 0
+    summarised_through: int = 0
 
 
 class RecordCache:
-    """The records used last, of all sessions together, up to ``capacity_bytes`` of their text."""
+    """Records of the runs used last, up to ``capacity_bytes`` of their text.
+
+    A model call reads all messages of its session, so a run is dropped as a whole. One that is too
+    large by itself keeps what it has: to drop its oldest for its newest would lose all of them in turn.
+    """
 
     def __init__(self, capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
         self._capacity_bytes = capacity_bytes
         self._size_bytes = 0
-        self._records: OrderedDict[MessageKey | CallKey, _Kept] = OrderedDict()
-        self._runs: dict[str, _Run] = {}
+        self._runs: OrderedDict[str, _Run] = OrderedDict()
 
-    def __contains__(self, key: MessageKey | CallKey) -> bool:
-        return key in self._records
+    def messages(self, run_id: str) -> Mapping[int, AgentMessage]:
+        """The messages of a run that are here, by sequence."""
+        return self._use(run_id).messages
 
-    def message(self, key: MessageKey) -> AgentMessage | None:
-        """The message, when it is here."""
-        found = self._use(key)
-        return found if isinstance(found, AgentMessage) else None
+    def final_calls(self, run_id: str, turn: TurnId) -> Mapping[ToolCallId, FinalCall]:
+        """The final records of a turn's tool calls that are here."""
+        return self._use(run_id).calls.get(turn, {})
 
-    def final_call(self, key: CallKey) -> FinalCall | None:
-        """The call's final record, when it is here."""
-        found = self._use(key)
-        return found if isinstance(found, FinalCall) else None
+    def keep_messages(self, run_id: str, messages: Iterable[AgentMessage]) -> None:
+        """Keep messages that were read from storage."""
+        run = self._use(run_id)
+        for message in messages:
+            if message.sequence not in run.messages and self._makes_room(
+                run_id, run, _size_of_message(message)
+            ):
+                run.messages[message.sequence] = message
 
-    def keep(self, key: MessageKey | CallKey, record: AgentMessage | AgentToolCall) -> None:
-        """Keep a record that was read from storage, unless it may still change."""
-        if key in self._records or not isinstance(record, _Kept):
-            return
-        self._records[key] = record
-        self._runs.setdefault(key.run_id, _Run()).keys.add(key)
-        self._size_bytes += _size_bytes(record)
-        while self._size_bytes > self._capacity_bytes:
-            self._drop(next(iter(self._records)))
+    def keep_calls(self, run_id: str, turn: TurnId, calls: Iterable[AgentToolCall]) -> None:
+        """Keep those of a turn's tool calls, read from storage, that can no longer change."""
+        run = self._use(run_id)
+        kept = run.calls.setdefault(turn, {})
+        for call in calls:
+            if not isinstance(call, FinalCall) or call.tool_call_id in kept:
+                continue
+            if self._makes_room(run_id, run, _size_of_call(call)):
+                kept[call.tool_call_id] = call
 
     def leave_behind(self, run_id: str, through: int, turn: TurnId) -> None:
         """Drop what no Step of a run reads again: its messages up to ``through``, and calls of other turns."""
+        run = self._use(run_id)
+        freed_bytes = 0
+        if through > run.summarised_through:
+            run.summarised_through = through
+            for sequence in [each for each in run.messages if each <= through]:
+                freed_bytes += _size_of_message(run.messages.pop(sequence))
+        for other in [each for each in run.calls if each != turn]:
+            freed_bytes += sum(map(_size_of_call, run.calls.pop(other).values()))
+        run.size_bytes -= freed_bytes
+        self._size_bytes -= freed_bytes
+        if not run.size_bytes:
+            self._runs.pop(run_id, None)
+
+    def _use(self, run_id: str) -> _Run:
+        """The run, which is used now; one that is not here begins to be once something of it is kept."""
         run = self._runs.get(run_id)
-        if run is None or run.left_behind == (through, turn):
-            return
-        run.left_behind = (through, turn)
-        for key in [key for key in run.keys if not _is_read(key, through, turn)]:
-            self._drop(key)
+        if run is None:
+            return _Run()
+        self._runs.move_to_end(run_id)
+        return run
 
-    def _use(self, key: MessageKey | CallKey) -> _Kept | None:
-        found = self._records.get(key)
-        if found is not None:
-            self._records.move_to_end(key)
-        return found
-
-    def _drop(self, key: MessageKey | CallKey) -> None:
-        self._size_bytes -= _size_bytes(self._records.pop(key))
-        keys = self._runs[key.run_id].keys
-        keys.remove(key)
-        if not keys:
-            del self._runs[key.run_id]
+    def _makes_room(self, run_id: str, run: _Run, needed_bytes: int) -> bool:
+        """Whether the ``run`` in use may grow by that much; others are dropped for it, the oldest first."""
+        self._runs[run_id] = run
+        while self._size_bytes + needed_bytes > self._capacity_bytes:
+            oldest = next(iter(self._runs))
+            if oldest == run_id:
+                return False
+            self._size_bytes -= self._runs.pop(oldest).size_bytes
+        run.size_bytes += needed_bytes
+        self._size_bytes += needed_bytes
+        return True
 
 
-def _is_read(key: MessageKey | CallKey, through: int, turn: TurnId) -> bool:
-    return key.sequence > through if isinstance(key, MessageKey) else key.turn == turn
+def _size_of_message(message: AgentMessage) -> int:
+    return message_bytes(message) + _OVERHEAD_BYTES
 
 
-def _size_bytes(record: _Kept) -> int:
-    match record:
-        case AgentMessage():
-            size = message_bytes(record)
-        case Succeeded(output=output, framework_content=content):
-            size = sum(map(size_bytes, (record.arguments, output, content or "")))
-        case _:
-            size = size_bytes(record.arguments)
-    return size + _OVERHEAD_BYTES
+def _size_of_call(record: FinalCall) -> int:
+    texts = [record.arguments]
+    if isinstance(record, Succeeded):
+        texts += [record.output, record.framework_content or ""]
+    return sum(map(size_bytes, texts)) + _OVERHEAD_BYTES

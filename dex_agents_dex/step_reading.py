@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import dex
 from attrs import frozen
@@ -43,7 +43,7 @@ from dex_agents_model.views import (
 from .entries import Entries
 from .known import Known
 from .reading import SessionReader
-from .record_cache import CallKey, MessageKey, RecordCache
+from .record_cache import RecordCache
 from .schema import (
     AGENT_MESSAGE_PARTS,
     AGENT_MESSAGES,
@@ -78,7 +78,7 @@ class StepReader:
     entries: Entries
     cache: RecordCache
     known: Known
-    overhead_tokens: int = 0
+    overhead_tokens: Callable[[], int]
 
     def waiting_view(self, kind: type[StepView], step: Step) -> StepView:
         """What ``step`` loads before it waits: nothing of what lies in many entries."""
@@ -122,7 +122,7 @@ class StepReader:
             tool_calls=await self._tool_calls(state),
             steering=await self._taken_steering(state),
             summary=await self._summary(state),
-            overhead_tokens=self.overhead_tokens,
+            overhead_tokens=self.overhead_tokens(),
         )
 
     async def _compaction_view(self, state: RunningModel | RunningTools) -> CompactionView:
@@ -180,11 +180,12 @@ class StepReader:
     ) -> tuple[AgentMessage, ...]:
         sequences = state.history.behind_summary(state.message_count)
         run_id = self.session.context.run_id
-        found = {s: self.cache.message(MessageKey(run_id, s)) for s in sequences}
+        kept = self.cache.messages(run_id)
+        found = {sequence: kept.get(sequence) for sequence in sequences}
         missing = [sequence for sequence, message in found.items() if message is None]
-        for message in await read_messages(self.entries, missing):
-            self.cache.keep(MessageKey(run_id, message.sequence), message)
-            found[message.sequence] = message
+        read = await read_messages(self.entries, missing)
+        self.cache.keep_messages(run_id, read)
+        found.update((message.sequence, message) for message in read)
         return tuple(message for message in found.values() if message is not None)
 
     async def _note_summarised(self, state: RunningModel | RunningTools) -> None:
@@ -200,15 +201,15 @@ class StepReader:
 
     async def _tool_calls(self, state: RunningModel | RunningTools) -> tuple[AgentToolCall, ...]:
         run_id, turn = self.session.context.run_id, state.active_turn_id
+        kept = self.cache.final_calls(run_id, turn)
         found: dict[ToolCallId, AgentToolCall | None] = {
-            call: self.cache.final_call(CallKey(run_id, turn, call)) for call in state.tool_call_ids
+            call: kept.get(call) for call in state.tool_call_ids
         }
         heads = await self.entries.all(AGENT_TOOL_CALLS, [c for c, r in found.items() if r is None])
         parts = await self.entries.all(AGENT_TOOL_CALL_PARTS, _part_keys(heads.values()))
-        for head in heads.values():
-            record = read_tool_call(head, parts)
-            self.cache.keep(CallKey(run_id, turn, record.tool_call_id), record)
-            found[record.tool_call_id] = record
+        read = [read_tool_call(head, parts) for head in heads.values()]
+        self.cache.keep_calls(run_id, turn, read)
+        found.update((record.tool_call_id, record) for record in read)
         whole = {call: record for call, record in found.items() if record is not None}
         self.known.records |= whole
         return tuple(whole.values())

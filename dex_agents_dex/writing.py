@@ -49,7 +49,6 @@ from dex_agents_model.policy import EFFECT_RULES
 from dex_agents_model.records import (
     AgentInterrupt,
     AgentMessage,
-    AgentState,
     HistorySummary,
     RunningModel,
     RunningTools,
@@ -159,7 +158,7 @@ class SessionWriter:
                 assert_never(publish)
 
     def _show_status(self) -> None:
-        state: AgentState | None = AGENT_STATE.get(self.context)
+        state = self.known.next_state
         interrupts: tuple[AgentInterrupt, ...] | None = PENDING_INTERRUPTS.get(self.context)
         if state is not None:
             AGENT_STATUS.set(self.context, shown_status(state, interrupts or ()).value)

@@ -4,76 +4,89 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from dex_agents_dex.record_cache import CallKey, MessageKey, RecordCache
-from dex_agents_model import ToolCallId, TurnId
+from dex_agents_dex.record_cache import RecordCache
+from dex_agents_model import AgentMessage, ToolCallId, TurnId
 from dex_agents_model.calls import Runnable, Succeeded
 from tests.wire.samples import MESSAGE, REQUESTED
 
 FIRST, SECOND = TurnId.of(1), TurnId.of(2)
 CALL = ToolCallId("call-1")
-DONE = Succeeded(REQUESTED, "found")
+DONE = Succeeded(evolve(REQUESTED, tool_call_id=CALL), "found")
+ROOM_FOR_THREE_BYTES = 3 * 1600
 
 
-def message_keys(run_id: str, last: int) -> list[MessageKey]:
-    return [MessageKey(run_id, sequence) for sequence in range(1, last + 1)]
+def large(*sequences: int) -> tuple[AgentMessage, ...]:
+    """Messages of which three fit into ``ROOM_FOR_THREE_BYTES``, and no four."""
+    text = evolve(MESSAGE, framework_item="x" * 1000, text=None, output=None)
+    return tuple(evolve(text, sequence=sequence) for sequence in sequences)
 
 
-def test_cache__gives_back_what_it_keeps() -> None:
-    cache, message, call = RecordCache(), MessageKey("run", 1), CallKey("run", FIRST, CALL)
-    cache.keep(message, MESSAGE)
-    cache.keep(call, DONE)
+def kept(cache: RecordCache, run_id: str) -> list[int]:
+    return list(cache.messages(run_id))
 
-    assert (cache.message(message), cache.final_call(call)) == (MESSAGE, DONE)
-    assert (
-        cache.message(MessageKey("other", 1)),
-        cache.final_call(CallKey("run", SECOND, CALL)),
-    ) == (*(None, None),)
+
+def test_cache__gives_back_what_it_keeps_of_a_run_and_a_turn() -> None:
+    cache, (message,) = RecordCache(), large(7)
+    cache.keep_messages("run", [message])
+    cache.keep_calls("run", FIRST, [DONE])
+
+    assert (cache.messages("run"), cache.final_calls("run", FIRST)) == ({7: message}, {CALL: DONE})
+    assert (cache.messages("other"), cache.final_calls("other", FIRST)) == ({}, {})
+    assert cache.final_calls("run", SECOND) == {}
 
 
 def test_cache__keeps_no_call_that_may_still_change() -> None:
-    cache, call = RecordCache(), CallKey("run", FIRST, CALL)
-    cache.keep(call, Runnable(REQUESTED))
+    cache = RecordCache()
+    cache.keep_calls("run", FIRST, [Runnable(REQUESTED)])
 
-    assert (call in cache, cache.final_call(call)) == (False, None)
+    assert cache.final_calls("run", FIRST) == {}
 
 
-def test_cache__drops_what_was_used_longest_ago() -> None:
-    large = evolve(MESSAGE, framework_item="x" * 1000, text=None, output=None)
-    cache, keys = RecordCache(capacity_bytes=3 * 1600), message_keys("run", 4)
-    for key in keys[:3]:
-        cache.keep(key, large)
-    assert cache.message(keys[0]) == large
+def test_cache__drops_the_run_that_was_used_longest_ago() -> None:
+    cache = RecordCache(ROOM_FOR_THREE_BYTES)
+    for run_id in ("a", "b", "c"):
+        cache.keep_messages(run_id, large(1))
+    assert kept(cache, "a") == [1]
 
-    cache.keep(keys[3], large)
+    cache.keep_messages("d", large(1))
 
-    assert [key in cache for key in keys] == [True, False, True, True]
+    assert [kept(cache, run_id) for run_id in "abcd"] == [[1], [], [1], [1]]
+
+
+def test_cache__keeps_of_a_run_that_is_too_large_what_it_has() -> None:
+    cache = RecordCache(ROOM_FOR_THREE_BYTES)
+    cache.keep_messages("other", large(1))
+
+    cache.keep_messages("run", large(1, 2, 3, 4))
+    cache.keep_calls("run", FIRST, [Succeeded(DONE.call, "x" * 1000)])
+
+    assert (kept(cache, "other"), kept(cache, "run")) == ([], [1, 2, 3])
+    assert cache.final_calls("run", FIRST) == {}
 
 
 def test_cache__drops_what_no_step_of_the_run_reads_again() -> None:
     cache = RecordCache()
-    mine, others = message_keys("run", 4), message_keys("other", 4)
-    for key in (*mine, *others):
-        cache.keep(key, MESSAGE)
-    calls = [CallKey(run, turn, CALL) for run in ("run", "other") for turn in (FIRST, SECOND)]
-    for call in calls:
-        cache.keep(call, DONE)
+    for run_id in ("mine", "other"):
+        cache.keep_messages(run_id, large(1, 2, 3, 4))
+        for turn in (FIRST, SECOND):
+            cache.keep_calls(run_id, turn, [DONE])
 
-    cache.leave_behind("run", 3, SECOND)
+    cache.leave_behind("mine", 3, SECOND)
 
-    assert [key in cache for key in mine] == [False, False, False, True]
-    assert [key in cache for key in others] == [True] * 4
-    assert [call in cache for call in calls] == [False, True, True, True]
+    assert (kept(cache, "mine"), kept(cache, "other")) == ([4], [1, 2, 3, 4])
+    calls = [cache.final_calls(run, turn) for run in ("mine", "other") for turn in (FIRST, SECOND)]
+    assert calls == [{}, {CALL: DONE}, {CALL: DONE}, {CALL: DONE}]
 
 
 def test_cache__has_room_again_for_what_it_dropped() -> None:
-    cache, keys = RecordCache(capacity_bytes=3 * 1600), message_keys("run", 6)
-    large = evolve(MESSAGE, framework_item="x" * 1000, text=None, output=None)
-    for sequence, key in enumerate(keys):
-        cache.leave_behind("run", sequence, FIRST)
-        cache.keep(key, large)
+    cache = RecordCache(ROOM_FOR_THREE_BYTES)
+    for sequence in range(1, 7):
+        cache.leave_behind("run", sequence - 1, FIRST)
+        cache.keep_messages("run", large(sequence))
+    cache.keep_calls("run", FIRST, [DONE])
+    cache.leave_behind("run", 6, SECOND)
 
-    cache.leave_behind("run", len(keys), FIRST)
-    for key in message_keys("other", 3):
-        cache.keep(key, large)
+    for run_id in ("a", "b", "c"):
+        cache.keep_messages(run_id, large(1))
 
-    assert [key in cache for key in (*keys, *message_keys("other", 3))] == [False] * 6 + [True] * 3
+    assert [kept(cache, run_id) for run_id in ("run", "a", "b", "c")] == [[], [1], [1], [1]]
