@@ -10,6 +10,7 @@ from dex import (
     AsyncContext,
     Attribute,
     AttributeMap,
+    AttributeMatch,
     Channel,
     Context,
     FlowStatus,
@@ -19,6 +20,7 @@ from dex import (
     StepMovement,
     StepOptions,
     Wait,
+    WaitForAttributeOptions,
     WorkerInvocationError,
     dead_end,
     go_to,
@@ -88,6 +90,17 @@ async def test_blob__stands_for_a_value_wherever_one_travels(
             ("Collecting-1", ["moved", "start", "part", "message", "kept", "beat"])
         ]
         assert await on_blobs.rpc(flow.text, "f") == "start"
+
+
+async def test_blob__is_waited_for_by_its_content(blob_engine: DevEngine, tmp_path: Path) -> None:
+    flow = _Texts(schema=(TEXT, PARTS, INBOX))
+    start = StartFlowOptions().with_attribute(TEXT, "content")
+    async with rig(blob_engine, tmp_path, flow, has_worker=False) as on_blobs:
+        await on_blobs.client.start_flow(flow, "f", None, start)
+        for match in (AttributeMatch.equal_to("content"), AttributeMatch.not_equal_to("another")):
+            options = WaitForAttributeOptions()
+            found = await on_blobs.client.wait_for_attribute_match("f", TEXT, match, options)
+            assert found == "content"
 
 
 async def test_blob__survives_a_restart(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from typing import Final
 
 from dex.dexpb import dex_pb2 as pb
 
-from dex_agents_dex.devengine.core.errors import Refusal, invalid
-from dex_agents_dex.devengine.core.values import blob_id_of
+from dex_agents_dex.devengine.core.errors import invalid
 
 _ORDERINGS: Final[dict[int, Callable[[float, float], bool]]] = {
     pb.ATTRIBUTE_MATCH_OPERATOR_GREATER_THAN: operator.gt,
@@ -38,14 +37,9 @@ def require_match(match: pb.AttributeMatch) -> None:
 
 
 def matches(match: pb.AttributeMatch, value: pb.Value | None) -> bool:
-    """An absent Attribute never matches; raise `Refusal` for one whose content is a blob."""
+    """An absent Attribute never matches. The value has its content inside, not in a blob."""
     if value is None:
         return False
-    if blob_id_of(value):
-        raise Refusal(
-            "FAILED_PRECONDITION",
-            f"Attribute {match.key!r} is too large to be waited for",
-        )
     ordering = _ORDERINGS.get(match.operator)
     if ordering is not None:
         left, right = _number(value), _number(match.operand)

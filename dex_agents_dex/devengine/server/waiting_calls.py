@@ -13,6 +13,8 @@ from dex.dexpb import dex_pb2 as pb
 from dex_agents_dex.devengine.core.errors import invalid, not_running
 from dex_agents_dex.devengine.core.matching import matches, require_match
 from dex_agents_dex.devengine.core.state import Run
+from dex_agents_dex.devengine.core.values import blob_id_of
+from dex_agents_dex.devengine.loading import load_blobs
 from dex_agents_dex.devengine.server.calls import Calls, Poll
 from dex_agents_dex.devengine.server.refusals import answers_refusals
 
@@ -70,11 +72,24 @@ class WaitingCalls(Calls):
                 await self._hub.library.bring(run, (match.key,))
                 continue
             value = run.attributes.get(match.key)
-            if value is not None and matches(match, value):
+            content = None if value is None else await self._content(run, value)
+            if matches(match, content):
                 await self._hub.store.barrier()
-                return pb.WaitForAttributeResponse(matched_value=value)
+                found = pb.WaitForAttributeResponse(matched_value=content)
+                return self.sendable(found, f"Attribute {match.key!r} of Flow {run.flow_id!r}")
             await poll.until(run.key, partial(_differs, run, match.key, value))
         raise not_running(run.flow_id)
+
+    async def _content(self, run: Run, value: pb.Value) -> pb.Value:
+        """A value as it was written: the one of a blob, for the id that stands for it."""
+        blob_id = blob_id_of(value)
+        if not blob_id:
+            return value
+        ids = [(run.flow_id, blob_id)]
+        found = await self._hub.store.read(lambda db: load_blobs(db, ids))
+        if not found:
+            raise not_running(run.flow_id)  # it was dropped meanwhile
+        return pb.Value.FromString(found[blob_id])
 
     @answers_refusals
     async def WaitForHistoryEvent(
