@@ -13,14 +13,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, Final
 
-from .devengine.data_directory import DataDirectory
+from .devengine.data_directory import LOG_FILE_NAME, DataDirectory
 from .errors import EngineUnavailable
 
 _STARTS_WITHIN: Final = timedelta(seconds=30)
 _STOPS_WITHIN: Final = timedelta(seconds=10)
 _LOOK_EVERY: Final = timedelta(milliseconds=20)
 _LOOKS_FOR_USERS: Final = 3
-_LOG: Final = "engine.log"
 _STARTED: Final[list[subprocess.Popen[bytes]]] = []
 """Held so that an engine which outlives its starter is not taken for a forgotten child."""
 
@@ -76,7 +75,7 @@ async def _join_or_start(
 async def _start(
     directory: DataDirectory, port: int, *, keep: bool
 ) -> tuple[subprocess.Popen[bytes] | None, str]:
-    log_path = directory.path / _LOG
+    log_path = directory.path / LOG_FILE_NAME
     with log_path.open("ab") as log:
         logged_before = log.tell()
         process = _spawn(directory, port, log, keep=keep)

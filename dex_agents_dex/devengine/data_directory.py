@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 STORE_FILE_NAME: Final = "engine.sqlite3"
+LOG_FILE_NAME: Final = "engine.log"  # of an engine that a program started
 _PRIVATE: Final = 0o700
 _ENGINE_LOCK: Final = "lock"
 _USERS_LOCK: Final = "users"
 _ADDRESS: Final = "engine.json"
-_OURS: Final = frozenset({_ENGINE_LOCK, _USERS_LOCK, _ADDRESS, STORE_FILE_NAME})
+_OURS: Final = frozenset({_ADDRESS, STORE_FILE_NAME})
+# There before these. Others have files of such names too, so that they say nothing beside a stranger.
+_EARLIER: Final = frozenset({_ENGINE_LOCK, _USERS_LOCK, LOG_FILE_NAME})
 
 
 class _Published(TypedDict):
@@ -79,7 +82,7 @@ class DataDirectory:
     def _make(self) -> None:
         self.path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         names = {path.name for path in self.path.iterdir()}
-        if names and names.isdisjoint(_OURS):
+        if names.isdisjoint(_OURS) and not names <= _EARLIER:
             raise OSError(errno.ENOTEMPTY, "it holds files that no engine made", str(self.path))
         self.path.chmod(_PRIVATE)
 

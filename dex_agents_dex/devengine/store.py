@@ -48,6 +48,7 @@ class Store:
     """Writes in the order of `submit`. `on_failure` hears of an error after which nothing more
     is written: memory and disk would differ, so the engine must stop."""
 
+    _path: Path
     _connection: sqlite3.Connection
     _loop: asyncio.AbstractEventLoop
     _on_failure: Callable[[BaseException], None]
@@ -65,8 +66,9 @@ class Store:
 
         `is_strict`: an acknowledged write was fsynced; otherwise it survives the process only.
         """
-        connection = _connect(data_dir / STORE_FILE_NAME, is_strict=is_strict)
-        return cls(connection, asyncio.get_running_loop(), on_failure, queue.SimpleQueue())
+        path = data_dir / STORE_FILE_NAME
+        connection = _connect(path, is_strict=is_strict)
+        return cls(path, connection, asyncio.get_running_loop(), on_failure, queue.SimpleQueue())
 
     @property
     def is_settled(self) -> bool:
@@ -78,14 +80,17 @@ class Store:
         return self._durable
 
     def load(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        """Read before `start`, on the caller's thread; raise `StoreUnusable` if the file is damaged."""
+        """Read before `start`, on the caller's thread; raise `StoreUnusable` if that fails."""
         assert self._thread is None
         try:
             return read(self._connection)
+        except (
+            sqlite3.OperationalError
+        ) as error:  # a full disk, say: nothing is wrong with the file
+            raise StoreUnusable(f"{self._path} cannot be used: {error}") from error
         except sqlite3.DatabaseError as error:
-            path = self._connection.execute("PRAGMA database_list").fetchone()[2]
             raise StoreUnusable(
-                f"{path} is damaged ({error}): put a copy in the place of its data directory, or "
+                f"{self._path} is damaged ({error}): put a copy in the place of its data directory, or "
                 "begin anew in another"
             ) from error
 

@@ -126,12 +126,13 @@ def test_command__refuses_a_retention_that_is_none(data_dir: Path, retention: st
 
 def test_command__leaves_a_directory_of_others_alone(data_dir: Path) -> None:
     data_dir.mkdir(mode=0o755)
+    (data_dir / "users").touch()  # a name that an engine uses too
     (data_dir / "notes").touch()
     assert _refused("--port", "0", "--data-dir", str(data_dir)) == (
         f"error: cannot use the data directory {data_dir}: it holds files that no engine made\n"
     )
     assert stat.S_IMODE(data_dir.stat().st_mode) == 0o755
-    assert [path.name for path in data_dir.iterdir()] == ["notes"]
+    assert {path.name for path in data_dir.iterdir()} == {"notes", "users"}
 
 
 def test_command__refuses_a_directory_that_cannot_be_made(data_dir: Path) -> None:

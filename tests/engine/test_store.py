@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dex_agents_dex.devengine.core import rows
-from dex_agents_dex.devengine.store import Store
+from dex_agents_dex.devengine.store import Store, StoreUnusable
 
 
 def _open(path: Path, *, is_strict: bool = True) -> tuple[Store, list[BaseException]]:
@@ -28,6 +28,19 @@ async def test_store__syncs_each_commit_to_disk_only_when_strict(
     store, _ = _open(tmp_path, is_strict=is_strict)
     assert store.load(lambda db: db.execute("PRAGMA synchronous").fetchone()) == (synchronous,)
     assert store.load(lambda db: db.execute("PRAGMA journal_mode").fetchone()) == ("wal",)
+    await store.close()
+
+
+async def test_store__on_a_full_disk_is_not_called_damaged(tmp_path: Path) -> None:
+    store, _ = _open(tmp_path)
+
+    def fill(connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA max_page_count = 1")  # as if the disk had no room for more
+        connection.execute("INSERT INTO meta VALUES ('key', ?)", ("x" * 100_000,))
+
+    told = f"^{tmp_path}/engine.sqlite3 cannot be used: database or disk is full$"
+    with pytest.raises(StoreUnusable, match=told):
+        store.load(fill)
     await store.close()
 
 
