@@ -93,10 +93,10 @@ async def test_blob__stands_for_a_value_wherever_one_travels(
 
 
 async def test_blob__is_waited_for_by_its_content(blob_engine: DevEngine, tmp_path: Path) -> None:
-    flow = _Texts(schema=(TEXT, PARTS, INBOX))
+    flow = _Texts(step("Only", _nothing), schema=(TEXT, PARTS, INBOX))
     start = StartFlowOptions().with_attribute(TEXT, "content")
     async with rig(blob_engine, tmp_path, flow, has_worker=False) as on_blobs:
-        await on_blobs.client.start_flow(flow, "f", None, start)
+        await on_blobs.client.start_flow(flow, "f", "", start)
         for match in (AttributeMatch.equal_to("content"), AttributeMatch.not_equal_to("another")):
             options = WaitForAttributeOptions()
             found = await on_blobs.client.wait_for_attribute_match("f", TEXT, match, options)
