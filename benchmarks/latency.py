@@ -13,8 +13,8 @@ from typing import Final
 
 from attrs import Factory, define
 
-from benchmarks.engine_steps import EXECUTE, WAITING, Bench, bench, seconds
 from benchmarks.racing import Contender, Laps, contender, race
+from benchmarks.step_flows import EXECUTE, WAITING, Bench, bench, seconds
 from dex_agents_dex.testing import (
     EXECUTE_COMPLETED_EVENT,
     WAIT_FOR_COMPLETED_EVENT,

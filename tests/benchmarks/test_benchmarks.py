@@ -2,6 +2,7 @@
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
+from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,6 +12,7 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter
 from benchmarks.chart import Bars, Lines, picture
 from benchmarks.plain import PlainConversation
 from benchmarks.racing import Lap, Laps, contender, race
+from benchmarks.step_flows import EXECUTE, bench, null_server_on
 from benchmarks.wire_meter import wire_meter
 from benchmarks.workload import TOOLS, build_agent
 
@@ -75,6 +77,16 @@ async def test_wire_meter__counts_both_directions() -> None:
 
     assert answered == b"!" * 10
     assert meter.passed_bytes == 15
+
+
+async def test_null_server__runs_flows_to_their_results(tmp_path: Path) -> None:
+    async with bench("null", tmp_path, "null", null_server_on) as on:
+        await on.run_many(flows=40, at_once=40, steps=5)
+        await on.client.start_flow(EXECUTE, "alone", 2)
+        result = await on.client.wait_for_flow("alone", timedelta(seconds=60))
+
+    ended_with = [(each.step_execution_id, each.decode(str)) for each in result.completions]
+    assert ended_with == [("Run-2", "done")]
 
 
 @pytest.mark.parametrize("scale", [0.004, 1.0, 7777.0])
