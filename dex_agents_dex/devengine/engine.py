@@ -207,7 +207,7 @@ class DevEngine:
     async def _dismiss_all(self, hub: Hub, grace: timedelta) -> None:
         """Let Workers end what they have, then end every call: none is cut when the server stops."""
         hub.is_stopping = True
-        hub.timers.cancel_alarm()
+        hub.timers.close()
         hub.dispatcher.send_away()
         await hub.drain(grace)
         if self._failure is not None and not self._failure.done():

@@ -23,6 +23,7 @@ from dex_agents_dex.devengine.core.rpcs import fail_rpc, hand_out_rpc, offer_rpc
 from dex_agents_dex.devengine.core.settling import settle
 from dex_agents_dex.devengine.core.state import Offer, Progress, RpcCall, Run, StepExecution
 from dex_agents_dex.devengine.core.steps import (
+    attempt_due,
     engine_error,
     fail_attempt,
     hand_out_step,
@@ -193,6 +194,13 @@ class Core:
             if value != step.heartbeat:
                 step.heartbeat = value
                 tx.touch_step(run, step)
+
+    def renew_beats(self, tx: Transaction) -> None:
+        """Count every attempt in flight as heard of now."""
+        for run, subject in self._tasks.values():
+            if isinstance(subject, StepExecution):
+                subject.last_beat_at = tx.now
+                tx.timers[TimerKey(TimerKind.STEP, run.key, subject.key)] = attempt_due(subject)
 
     def stream_source(self, task_id: str) -> tuple[Run, str] | None:
         """The run and Step execution id of a task in flight; None for a late or unknown one."""
