@@ -1,9 +1,15 @@
-"""Stored messages that this Worker has decoded before. A stored message never changes, so no entry is ever wrong."""
+"""Stored messages that this Worker has decoded before, copied for whoever asks.
+
+A stored message never changes, so no entry is ever wrong.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Final, TypeVar, cast
+from dataclasses import is_dataclass
+from datetime import datetime
+from types import NoneType
+from typing import Any, Final
 
 from pydantic_ai.messages import ModelMessage
 
@@ -12,10 +18,10 @@ from dex_agents_model.text import size_bytes
 
 from .history import from_stored
 
-T = TypeVar("T")
-
 DEFAULT_CAPACITY_BYTES: Final = 32 * 1024 * 1024
 _OVERHEAD_BYTES: Final = 512
+_PLAIN: Final = frozenset({str, bytes, int, float, bool, NoneType, datetime})
+"""Nearly all values of a message, none of which can be changed."""
 
 
 class DecodedMessages:
@@ -39,7 +45,8 @@ class DecodedMessages:
             self._keep(item, known)
         else:
             self._messages.move_to_end(item)
-        return _copied(known)
+        copied: ModelMessage = _copied(known)
+        return copied
 
     def _keep(self, item: str, message: ModelMessage) -> None:
         self._messages[item] = message
@@ -49,16 +56,20 @@ class DecodedMessages:
             self._size_bytes -= size_bytes(dropped) + _OVERHEAD_BYTES
 
 
-def _copied(message: ModelMessage) -> ModelMessage:
-    """A hook of the agent may change the messages and parts that it is given; the next Step sees none of it."""
-    own = _shallow(message)
-    own.parts = cast(Any, [_shallow(part) for part in message.parts])
-    return own
-
-
-def _shallow(value: T) -> T:
-    """As `copy.copy` does it, in a tenth of its time: this is done for every message of a session."""
-    own = object.__new__(type(value))
-    # Not updated in place: an object without a dict of its own yet takes three times as long.
-    own.__dict__ = value.__dict__.copy()
+def _copied(value: Any) -> Any:
+    """As `copy.deepcopy` does it, in an eighth of its time: this is done for every message of a session."""
+    kind = type(value)
+    if kind is list:
+        return [_copied(item) for item in value]
+    if kind is dict:
+        own = fields = value.copy()
+    elif is_dataclass(kind):
+        own = object.__new__(kind)
+        # Not updated in place: an object without a dict of its own yet takes three times as long.
+        own.__dict__ = fields = value.__dict__.copy()
+    else:
+        return value
+    for name, field in fields.items():
+        if type(field) not in _PLAIN:
+            fields[name] = _copied(field)
     return own

@@ -40,15 +40,14 @@ from .compaction import summary_message
 from .deferral import DeferringAgent, ModelStepCapability, effect_hint
 from .errors import ModelStepFailed, describe
 from .history import (
-    Decode,
     RunState,
-    earlier_turns,
     tool_calls_of,
     turn_to_stored,
     user_prompt,
     with_words_apart,
 )
 from .input_size import estimated_tokens
+from .lending import LentHistories
 from .providers import describe_model_calls
 from .resume import deferred_results, shown_to_model, with_full_results
 from .tool_step import memo_of
@@ -67,8 +66,7 @@ class ModelStep:
     model: Model | KnownModelName | str | None
     deps: Any
     conversation_id: str
-    decode: Decode
-    """Reads a stored message."""
+    histories: LentHistories
 
     async def run(
         self, turn: AgentTurnContext, capability: ModelStepCapability[Any]
@@ -99,23 +97,24 @@ class ModelStep:
             )
         prompt = _said_meanwhile(turn) if state else user_prompt(user_message)
         before = () if state is None else state.messages
-        history = [
-            *([] if turn.summary is None else [summary_message(turn.summary)]),
-            *earlier_turns(turn.messages[:-1], self.decode),
-            *shown_to_model(before, turn.shortened_results),
-        ]
         capability.taken_ids = {call.tool_call_id for call in tool_calls_of(before)}
-        result = await DeferringAgent(self.agent).run(
-            prompt,
-            message_history=history or None,
-            deferred_tool_results=results,
-            model=self.model,
-            deps=self.deps,
-            usage=capability.used,
-            conversation_id=self.conversation_id,
-            infer_name=False,
-            capabilities=[capability, *_reinjection(self.agent)],
-        )
+        with self.histories.lend(turn.flow_id, turn.messages[:-1]) as earlier:
+            history = [
+                *([] if turn.summary is None else [summary_message(turn.summary)]),
+                *earlier,
+                *shown_to_model(before, turn.shortened_results),
+            ]
+            result = await DeferringAgent(self.agent).run(
+                prompt,
+                message_history=history or None,
+                deferred_tool_results=results,
+                model=self.model,
+                deps=self.deps,
+                usage=capability.used,
+                conversation_id=self.conversation_id,
+                infer_name=False,
+                capabilities=[capability, *_reinjection(self.agent)],
+            )
         new = with_full_results(result.new_messages(), turn.tool_calls, turn.shortened_results)
         if state is not None and prompt is not None:
             new = with_words_apart(new, prompt)

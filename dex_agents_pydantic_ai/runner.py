@@ -28,9 +28,9 @@ from dex_agents_model import (
 )
 
 from . import compaction, history, user_message
-from .decoded import DecodedMessages
 from .deferral import ModelStepCapability
 from .errors import ModelStepFailed, describe
+from .lending import LentHistories
 from .model_step import ModelStep
 from .refusals import refuse_unsuitable
 from .resume import answered_messages
@@ -79,7 +79,7 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         self._model = model
         self._summary_model = summary_model
         self._warns_of_missing_tools = not allow_missing_tools
-        self._decode = DecodedMessages()
+        self._histories = LentHistories()
         self._built: dict[str, Model] = {}
 
     def build_user_message(self, text: str) -> FrameworkMessage:
@@ -93,7 +93,7 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
     async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
         model, deps = await self._equipment(turn.flow_id, ModelStepFailed)
         capability = ModelStepCapability[DepsT](turn.events)
-        step = ModelStep(self._agent, model, deps, _conversation_id(turn.flow_id), self._decode)
+        step = ModelStep(self._agent, model, deps, _conversation_id(turn.flow_id), self._histories)
         outcome = await step.run(turn, capability)
         self._warn_of_missing_tools(turn.options.tool_policies, capability.listed)
         return outcome

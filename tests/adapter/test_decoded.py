@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import ProcessHistory
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 
 from dex_agents_model import AgentMessage, MessageRole, TurnId
 from dex_agents_model.text import size_bytes
@@ -50,6 +59,17 @@ def test_decoded__gives_everyone_a_copy_of_their_own() -> None:
     mine.parts.clear()
 
     assert decode(message) == before
+
+
+def test_decoded__copies_what_is_inside_a_part_too() -> None:
+    decode = DecodedMessages()
+    request = ModelRequest([ToolReturnPart("find", {"rows": [{"name": "n"}]}, "a")])
+    message = AgentMessage(1, TurnId.of(1), MessageRole.TOOL, to_stored(request).framework_item)
+
+    part: Any = decode(message).parts[0]
+    part.content["rows"][0]["name"] = "hidden"
+
+    assert decode(message) == request
 
 
 async def test_history_processor__that_changes_messages_in_place_changes_no_later_model_call() -> (
