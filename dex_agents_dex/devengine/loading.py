@@ -9,7 +9,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from attrs import frozen
 from dex.dexpb import dex_pb2 as pb
@@ -17,6 +17,8 @@ from dex.dexpb import dex_pb2 as pb
 from dex_agents_dex.devengine.core.instants import from_microseconds
 from dex_agents_dex.devengine.core.state import Message, Phase, Progress, Run, StepExecution
 from dex_agents_dex.devengine.core.transaction import TimerKey, TimerKind
+
+_FRAMING_BYTES: Final = 8  # of an event in its page
 
 
 @frozen
@@ -137,13 +139,20 @@ def load_blobs(connection: sqlite3.Connection, ids: list[tuple[str, str]]) -> di
 
 
 def load_events(
-    connection: sqlite3.Connection, run_key: int, first_event_id: int, limit: int
+    connection: sqlite3.Connection, run_key: int, first_event_id: int, limit: int, limit_bytes: int
 ) -> list[bytes]:
+    """At least one, if there is one, and then as many as both limits allow."""
     rows = connection.execute(
         "SELECT event FROM event WHERE run_key = ? AND event_id >= ? ORDER BY event_id LIMIT ?",
         (run_key, first_event_id, limit),
     )
-    return [row[0] for row in rows]
+    events: list[bytes] = []
+    for (event,) in rows:
+        limit_bytes -= len(event) + _FRAMING_BYTES
+        if events and limit_bytes < 0:
+            break
+        events.append(event)
+    return events
 
 
 def load_closed_before(connection: sqlite3.Connection, closed_us: int, limit: int) -> list[int]:

@@ -15,12 +15,14 @@ from dex.dexpb import dex_pb2 as pb
 from dex_agents_dex.devengine.core.errors import invalid
 
 LARGEST_PAGE: Final = 1000
+_FRAMING_BYTES: Final = 8  # of an entry in its page
+_MOST_CONDITIONS: Final = 100
 _CLAUSE: Final = re.compile(
     r"""\s*`?(?P<name>[\w./%-]+?)`?\s*=\s*
     (?:'(?P<single>(?:[^']|'')*)'|"(?P<double>[^"]*)"|(?P<bare>[^\s'"]+))\s*""",
     re.VERBOSE,
 )
-_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 _AND: Final = re.compile(r"AND\b", re.IGNORECASE)
 _STATUSES: Final = {
     "running": pb.FLOW_STATUS_RUNNING,
@@ -53,6 +55,8 @@ def parse_query(text: str) -> Query:
         condition, values = _condition(clause)
         conditions.append(condition)
         parameters += values
+        if len(conditions) > _MOST_CONDITIONS:
+            raise invalid(f"a query has {_MOST_CONDITIONS} conditions at most")
         rest = rest[clause.end() :]
         if rest:
             joint = _AND.match(rest)
@@ -63,9 +67,16 @@ def parse_query(text: str) -> Query:
 
 
 def search_runs(
-    connection: sqlite3.Connection, query: Query, page_size: int, before_run_key: int | None
+    connection: sqlite3.Connection,
+    query: Query,
+    page_size: int,
+    page_bytes: int,
+    before_run_key: int | None,
 ) -> tuple[list[pb.SearchFlowsResponseEntry], str]:
-    """Newest first, with the token of the next page; empty at the end."""
+    """Newest first, with the token of the next page; empty at the end.
+
+    A page ends early, but not before its first entry, where `page_bytes` would be exceeded.
+    """
     conditions, parameters = list(query.conditions), list(query.parameters)
     if before_run_key is not None:
         conditions.append("run_key < ?")
@@ -76,8 +87,14 @@ def search_runs(
         f"{where} ORDER BY run_key DESC LIMIT ?",
         (*parameters, page_size + 1),
     ).fetchall()
-    entries = [_entry(connection, *row) for row in rows[:page_size]]
-    token = str(rows[page_size - 1][0]) if len(rows) > page_size else ""
+    entries: list[pb.SearchFlowsResponseEntry] = []
+    for row in rows[:page_size]:
+        entry = _entry(connection, *row)
+        page_bytes -= entry.ByteSize() + _FRAMING_BYTES
+        if entries and page_bytes < 0:
+            break
+        entries.append(entry)
+    token = str(rows[len(entries) - 1][0]) if len(rows) > len(entries) else ""
     return entries, token
 
 
@@ -102,7 +119,7 @@ def _literal(clause: re.Match[str]) -> str | int | float:
     bare = clause["bare"]
     if bare.lower() in ("true", "false"):
         return int(bare.lower() == "true")
-    if _INTEGER.fullmatch(bare):
+    if _INTEGER.fullmatch(bare) and -(2**63) <= int(bare) < 2**63:
         return int(bare)
     try:
         return float(bare)

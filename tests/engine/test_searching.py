@@ -95,6 +95,20 @@ async def test_search__goes_page_by_page_newest_first(on_engine: OnEngine) -> No
         assert pages == [["4", "3"], ["2", "1"], ["0"]]
 
 
+async def test_search__cuts_a_page_that_no_frame_would_hold(on_engine: OnEngine) -> None:
+    flow = _Painted(step("Idle", _idle))
+    long_color = StartFlowOptions().with_attribute(COLOR, "red" * 20_000)
+    async with on_engine(flow) as rig:  # whose Worker says what is indexed
+        for number in range(70):
+            await rig.client.start_flow(flow, str(number), "", long_color)
+        first = await rig.client.search_flows("", 0)
+        second = await rig.client.search_flows("", 0, first.next_page_token)
+        found = [entry.flow_id for page in (first, second) for entry in page.flows]
+    assert found == [str(number) for number in reversed(range(70))]
+    assert second.flows
+    assert second.next_page_token == ""
+
+
 @pytest.mark.parametrize(
     ("text", "query"),
     [
@@ -102,10 +116,10 @@ async def test_search__goes_page_by_page_newest_first(on_engine: OnEngine) -> No
         ("FlowType='A'", Query(("flow_type = ?",), ("A",))),
         ("ExecutionStatus = 'completed'", Query(("status = ?",), (2,))),
         (
-            "`Color` = 'it''s' AND Size = 3 AND On = true",
+            f"`Color` = 'it''s' AND Size = {2**63 - 1} AND On = true",
             Query(
                 ("run_key IN (SELECT run_key FROM search WHERE index_key = ? AND value = ?)",) * 3,
-                ("Color", "it's", "Size", 3, "On", 1),
+                ("Color", "it's", "Size", 2**63 - 1, "On", 1),
             ),
         ),
     ],
@@ -116,7 +130,15 @@ def test_parse_query__reads_equalities_joined_by_and(text: str, query: Query) ->
 
 @pytest.mark.parametrize(
     "text",
-    ["Color", "Color > 3", "Color = 'a' OR Size = 3", "Color = red", "Color = 'a' AND", "AND"],
+    [
+        "Color",
+        "Color > 3",
+        "Color = 'a' OR Size = 3",
+        "Color = red",
+        "Color = 'a' AND",
+        "AND",
+        " AND ".join(["Size = 3"] * 101),
+    ],
 )
 def test_parse_query__refuses_everything_else(text: str) -> None:
     with pytest.raises(Refusal) as refused:

@@ -56,6 +56,32 @@ async def test_retry__keeps_the_instant_of_the_first_attempt_and_of_the_flow(
         assert getattr(second, field) == getattr(first, field)
 
 
+async def test_history__of_long_errors_comes_in_pages_that_a_client_takes(
+    flows: Any, worker: WireWorker
+) -> None:
+    options = execute_only(attempts=1)
+    for _ in range(5):
+        inner, options = options, execute_only(attempts=1)
+        options.execute_failure_policy = pb.EXECUTE_METHOD_FAILURE_POLICY_PROCEED_TO_CONFIGURED_STEP
+        options.execute_failure_proceed_step_type = "Only"
+        options.execute_failure_proceed_step_options.CopyFrom(inner)
+    await _start(flows, options)
+    stream = await worker.stream(TYPE)
+    for _ in range(6):
+        await stream.next_task()
+        await stream.fail("no luck " * 60_000)
+    await flows.WaitForFlow(pb.WaitForFlowRequest(flow_id="f", wait_time_seconds=20))
+    pages: list[list[int]] = []
+    token = b""
+    while not pages or token:
+        page = await flows.GetHistoryEvents(
+            pb.GetHistoryEventsRequest(flow_id="f", next_page_token=token)
+        )
+        pages.append([event.event_id for event in page.events])
+        token = page.next_page_token
+    assert pages == [[1, 2, 3, 4, 5], [6, 7, 8]]
+
+
 async def test_task__repeats_what_it_was_asked_to_load(flows: Any, worker: WireWorker) -> None:
     options = execute_only()
     options.execute_load_attribute_map_instances.extend(["Map/", "Other/k"])

@@ -41,22 +41,29 @@ class InspectionCalls(Calls):
         run = await self._hub.library.find(request.flow_id, request.run_id)
         first = _first_event(request)
         size = _page_size(request.estimate_page_size, _LARGEST_EVENT_PAGE)
-        events = await self._hub.store.read(lambda db: load_events(db, run.key, first, size + 1))
-        page = [pb.FlowHistoryEvent.FromString(event) for event in events[:size]]
+        room_bytes = self._hub.settings.frame_limit_bytes
+        events = await self._hub.store.read(
+            lambda db: load_events(db, run.key, first, size, room_bytes)
+        )
+        page = [pb.FlowHistoryEvent.FromString(event) for event in events]
         following = page[-1].event_id + 1 if page else first
-        token = str(following).encode() if len(events) > size else b""
-        return pb.GetHistoryEventsResponse(
+        token = str(following).encode() if following < run.next_event else b""
+        answer = pb.GetHistoryEventsResponse(
             events=page, next_page_token=token, next_internal_event_id=following
         )
+        return self.sendable(answer, f"event {first} of Flow {run.flow_id!r}")
 
     @answers_refusals
     async def SearchFlows(self, request: pb.SearchFlowsRequest) -> pb.SearchFlowsResponse:
         query = parse_query(request.query)
         size = _page_size(request.page_size, LARGEST_PAGE)
         before = _page_token(request.next_page_token)
-        entries, token = await self._hub.store.read(lambda db: search_runs(db, query, size, before))
+        room_bytes = self._hub.settings.frame_limit_bytes
+        entries, token = await self._hub.store.read(
+            lambda db: search_runs(db, query, size, room_bytes, before)
+        )
         page = pb.SearchFlowsResponse(flow_runs=entries, next_page_token=token)
-        return self.sendable(page, f"a page of {size} Flows")
+        return self.sendable(page, f"a page of {len(entries)} Flows")
 
     @answers_refusals
     async def LoadBlobs(self, request: pb.LoadBlobsRequest) -> pb.LoadBlobsResponse:
