@@ -14,6 +14,7 @@ from dex import (
     Channel,
     Context,
     FlowStatus,
+    RetryPolicy,
     RPCResult,
     StartFlowOptions,
     StepDecision,
@@ -173,6 +174,26 @@ async def test_oversize_task__fails_its_attempt_and_harms_no_worker(on_engine: O
             await rig.rpc(flow.text, "f")
         await rig.client.start_flow(flow, "next", "6")
         assert (await rig.result("next")).status is FlowStatus.COMPLETED
+
+
+async def test_oversize_task__by_the_heartbeat_of_the_attempt_before_is_told_as_such(
+    on_engine: OnEngine,
+) -> None:
+    async def beat(context: AsyncContext, given: str) -> StepDecision:
+        await context.heartbeat("beat" * (1 << 19))
+        raise RuntimeError("once more")
+
+    twice = RetryPolicy(maximum_attempts=2)
+    flow = _Texts(
+        step("Beat", beat, options=StepOptions(execute_retry=twice)), schema=(TEXT, PARTS, INBOX)
+    )
+    async with on_engine(flow) as rig:
+        await rig.client.start_flow(flow, "f", "in" * (1 << 20))
+        result = await rig.result("f")
+    assert str(result.error_message).startswith(
+        "execute of Beat-1 of Flow 'f' (_Texts) cannot be handed to a Worker: "
+        "the values it loads would take 41943"
+    )
 
 
 async def test_answer__that_no_client_could_receive_is_refused_in_words(

@@ -115,7 +115,7 @@ def _blob_ids(task: pb.PollWorkerTask) -> set[str]:
     if isinstance(request, pb.InvokeWorkerRPCRequest):
         ids.add(blob_id_of(request.input))
         return ids
-    ids.add(blob_id_of(request.step_input))
+    ids |= {blob_id_of(request.step_input), blob_id_of(request.context.last_heartbeat_value)}
     if isinstance(request, pb.InvokeExecuteMethodRequest):
         ids |= {blob_id_of(entry.value) for entry in request.step_exe_locals}
         for result in request.condition_results.channel_results:

@@ -86,11 +86,14 @@ def offer_step(tx: Transaction, run: Run, step: StepExecution) -> None:
             tx.needs.append(Need(run, step, missing))
             return
         step.snapshot = step_snapshot(run, step)
-        if oversize_of_step(tx, run, step) is not None:
-            # Failing here could start Steps that fail here, without end; the timer breaks it.
-            step.progress = Progress.UNSENDABLE
-            tx.timers[_timer(run, step)] = tx.now
-            return
+        is_measured = False
+    else:
+        is_measured = step.heartbeat is None
+    if not is_measured and oversize_of_step(tx, run, step) is not None:
+        # Failing here could start Steps that fail here, without end; the timer breaks it.
+        step.progress = Progress.UNSENDABLE
+        tx.timers[_timer(run, step)] = tx.now
+        return
     step.progress = Progress.OFFERED
     step.offer = Offer(run, step)
     tx.offers.append(step.offer)
@@ -121,6 +124,7 @@ def hand_out_step(tx: Transaction, run: Run, step: StepExecution) -> pb.PollWork
 def oversize_of_step(tx: Transaction, run: Run, step: StepExecution) -> str | None:
     """Why the snapshot cannot be sent; None when it can."""
     assert step.snapshot is not None
+    add_attempt(step_request(step.snapshot).context, step)
     subject = f"{'wait_for' if step.phase is Phase.WAIT_FOR else 'execute'} of {step.id}"
     return oversize(run, step.snapshot, subject, tx.settings.frame_limit_bytes)
 
