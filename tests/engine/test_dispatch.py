@@ -47,7 +47,7 @@ def _rpc() -> Offer:
 
 def _idle(dispatcher: Dispatcher, worker: str) -> PollStream:
     """A registered stream that waits for a task."""
-    stream = dispatcher.connect(TYPE, worker, lambda _: None)
+    stream = dispatcher.connect(TYPE, worker, "connection", lambda _: None)
     dispatcher.register(stream)
     assert dispatcher.next_for(stream) is None
     return stream
@@ -85,7 +85,7 @@ async def test_cut__keeps_tasks_from_the_other_streams_of_the_same_worker(
     sibling = _idle(dispatcher, "a")
     dispatcher.note_cut(sibling.worker)
     assert dispatcher.place(offer) is None
-    other = dispatcher.connect(TYPE, "b", lambda _: None)
+    other = dispatcher.connect(TYPE, "b", "connection", lambda _: None)
     assert dispatcher.next_for(other) == (other, offer)
 
 
@@ -96,7 +96,10 @@ async def test_ping__goes_to_an_idle_registered_stream_of_each_worker(
 
     def connect(name: str) -> PollStream:
         return dispatcher.connect(
-            TYPE, name[0], lambda frame: sent.append((name, frame.WhichOneof("frame")))
+            TYPE,
+            name[0],
+            "connection",
+            lambda frame: sent.append((name, frame.WhichOneof("frame"))),
         )
 
     busy, idle, spare, other = (connect(name) for name in ("a1", "a2", "a3", "b1"))
@@ -140,7 +143,7 @@ async def test_feed__leaves_a_worker_alone_that_has_no_room(
 
 
 def _carrying(steps: int) -> Worker:
-    worker = Worker("w")
+    worker = Worker("w", "connection")
     for number in range(steps):
         PollStream(TYPE, worker, lambda _: None).load(f"task-{number}", _step())
     return worker

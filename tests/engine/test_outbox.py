@@ -30,7 +30,9 @@ class _Wire:
 
 def _outbox(wire: Any) -> tuple[Outbox, PollStream]:
     outbox = Outbox(wire)
-    outbox.stream = PollStream("queue", Worker("worker"), outbox.send, task_id="t", is_sent=True)
+    outbox.stream = PollStream(
+        "queue", Worker("worker", "connection"), outbox.send, task_id="t", is_sent=True
+    )
     return outbox, outbox.stream
 
 

@@ -8,7 +8,8 @@ import pytest
 from dex.dexpb import dex_pb2 as pb
 from dex.dexpb import dex_pb2_grpc
 
-from tests.engine.wire_worker import WireWorker, execute_only
+from dex_agents_dex.devengine import DevEngine
+from tests.engine.wire_worker import WireWorker, execute_only, wire_worker
 
 TYPE = "Registered"
 
@@ -54,6 +55,23 @@ async def test_spare_stream__is_registered_when_the_other_one_ends(
     heard = await spare.read()
     assert heard is not None
     assert heard.WhichOneof("frame") == "registered"
+
+
+async def test_stream__of_another_process_with_the_same_id_is_no_spare(
+    engine: DevEngine, flows: Any, worker: WireWorker
+) -> None:
+    old = await worker.stream(TYPE)
+    await old.read()
+    await _start(flows, "one")
+    await old.next_task()
+    await old.reject(pb.POLL_WORKER_TASK_REJECT_REASON_UNKNOWN_STEP)
+    own_connection = (("grpc.use_local_subchannel_pool", 1),)
+    async with grpc.aio.insecure_channel(engine.address, options=own_connection) as channel:
+        newer = await wire_worker(channel, worker.app_worker_id).stream(TYPE)
+        heard = await newer.read()
+        assert heard is not None
+        assert heard.WhichOneof("frame") == "registered"
+        assert (await newer.next_task()).execute.context.flow_id == "one"
 
 
 async def test_stream__that_does_not_register_is_refused(channel: grpc.aio.Channel) -> None:

@@ -71,16 +71,14 @@ class Dispatcher:
     """Streams that are idle, and offers that wait. `on_room` is told of streams to feed again."""
 
     _on_room: Callable[[PollStream], None]
-    _workers: dict[str, Worker] = Factory(dict)
+    _workers: dict[str, dict[str, Worker]] = Factory(dict)  # by id, and then by connection
     _idle: dict[str, dict[PollStream, None]] = field(factory=dict)  # by queue, longest idle first
     _spare: dict[str, dict[PollStream, None]] = field(factory=dict)  # idle and not yet registered
     _lines: dict[str, _Line] = Factory(dict)  # by Flow type, and by sticky Worker
 
     @property
     def open_streams(self) -> int:
-        return sum(
-            len(streams) for worker in self._workers.values() for streams in worker.streams.values()
-        )
+        return sum(len(streams) for worker in self._living() for streams in worker.streams.values())
 
     @property
     def waiting_offers(self) -> int:
@@ -89,9 +87,15 @@ class Dispatcher:
         return sum(offer.is_open for offer in waiting)
 
     def connect(
-        self, queue: str, worker_id: str, send: Callable[[pb.PollWorkerTaskResponse], None]
+        self,
+        queue: str,
+        worker_id: str,
+        connection: str,
+        send: Callable[[pb.PollWorkerTaskResponse], None],
     ) -> PollStream:
-        worker = self._workers.setdefault(worker_id, Worker(worker_id))
+        """Two processes may go by one id, when one takes the place of the other."""
+        lives = self._workers.setdefault(worker_id, {})
+        worker = lives.setdefault(connection, Worker(worker_id, connection))
         stream = PollStream(queue, worker, send)
         worker.streams.setdefault(queue, []).append(stream)
         return stream
@@ -107,8 +111,12 @@ class Dispatcher:
             self.register_if_first(siblings[0])
             return
         del worker.streams[stream.queue]
-        if not worker.streams:
-            self._workers.pop(worker.id, None)
+        if worker.streams:
+            return
+        lives = self._workers[worker.id]
+        del lives[worker.connection]
+        if not lives:
+            del self._workers[worker.id]
             self._lines.pop(worker.id, None)
 
     def register(self, stream: PollStream) -> None:
@@ -136,7 +144,7 @@ class Dispatcher:
     def ping(self) -> None:
         """Ask every Worker with an idle stream for a sign of life; busy streams give one anyway."""
         now = asyncio.get_running_loop().time()
-        for worker in self._workers.values():
+        for worker in self._living():
             for stream in _registered(worker):
                 if not stream.task_id:
                     stream.send(_PING)
@@ -145,7 +153,7 @@ class Dispatcher:
 
     def send_away(self) -> None:
         """Ask every Worker to register anew; on a busy stream it ends what it has first."""
-        for worker in self._workers.values():
+        for worker in self._living():
             for stream in _registered(worker):
                 stream.send(_RECONNECT)
 
@@ -231,6 +239,10 @@ class Dispatcher:
         """Of the registered ones that serve the same queue for the same Worker."""
         idle = self._idle.get(stream.queue, ())
         return next((other for other in idle if other.worker is stream.worker), None)
+
+    def _living(self) -> Iterator[Worker]:
+        for lives in self._workers.values():
+            yield from lives.values()
 
     def _line(self, queue: str) -> _Line:
         return self._lines.setdefault(queue, _Line())

@@ -27,6 +27,7 @@ class Worker:
     """
 
     id: str
+    connection: str
     streams: dict[str, list[PollStream]] = Factory(dict)  # by queue
     steps: int = 0  # that it carries
     unknown: set[tuple[bool, str, str]] = Factory(set)

@@ -25,10 +25,14 @@ class Traffic:
     _hub: Hub
 
     def connect(
-        self, queue: str, worker_id: str, send: Callable[[pb.PollWorkerTaskResponse], None]
+        self,
+        queue: str,
+        worker_id: str,
+        connection: str,
+        send: Callable[[pb.PollWorkerTaskResponse], None],
     ) -> PollStream:
         self._hub.counts["streams_opened"] += 1
-        stream = self._hub.dispatcher.connect(queue, worker_id, send)
+        stream = self._hub.dispatcher.connect(queue, worker_id, connection, send)
         self._hub.feed(stream)
         self._hub.dispatcher.register_if_first(stream)
         return stream

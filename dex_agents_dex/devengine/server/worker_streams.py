@@ -52,7 +52,9 @@ class WorkerTaskService(dex_pb2_grpc.WorkerTaskServiceServicer):
         if self._hub.is_stopping:
             await abort(context, stopping())
         outbox = Outbox(context)
-        stream = self._traffic.connect(register.queue, register.app_worker_id, outbox.send)
+        stream = self._traffic.connect(
+            register.queue, register.app_worker_id, context.peer(), outbox.send
+        )
         outbox.stream = stream
         is_cut = True
         serving = asyncio.current_task()
