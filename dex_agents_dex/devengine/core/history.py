@@ -6,10 +6,9 @@ Events name executions and attempts; they repeat no Attribute, input or output.
 from __future__ import annotations
 
 from dex.dexpb import dex_pb2 as pb
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from dex_agents_dex.devengine.core import rows
-from dex_agents_dex.devengine.core.instants import to_microseconds
+from dex_agents_dex.devengine.core.instants import set_duration, set_instant
 from dex_agents_dex.devengine.core.state import Phase, Run, StepExecution
 from dex_agents_dex.devengine.core.transaction import Transaction
 
@@ -71,19 +70,14 @@ def _fill_context(context: pb.StepMethodEventContext, tx: Transaction, step: Ste
     context.step_type = step.step_type
     context.final_attempt = step.attempt
     if step.first_attempt_at is not None:
-        context.started_time.CopyFrom(_timestamp(to_microseconds(step.first_attempt_at)))
-        context.duration.FromTimedelta(tx.now - step.first_attempt_at)
+        set_instant(context.started_time, step.first_attempt_at)
+        set_duration(context.duration, tx.now - step.first_attempt_at)
 
 
 def _record(tx: Transaction, run: Run, event: pb.FlowHistoryEvent) -> None:
     event.event_id = run.next_event
-    event.event_time.CopyFrom(_timestamp(to_microseconds(tx.now)))
+    set_instant(event.event_time, tx.now)
     event.run_attempt = 1
     tx.write(rows.PutEvent(run.key, run.next_event, event.SerializeToString()))
     run.next_event += 1
     tx.changed[run.key] = run
-
-
-def _timestamp(microseconds: int) -> Timestamp:
-    seconds, rest = divmod(microseconds, 1_000_000)
-    return Timestamp(seconds=seconds, nanos=rest * 1000)

@@ -153,18 +153,26 @@ def _fill_state(
     attributes = request.attributes
     for key, value in run.attributes.singletons.items():
         attributes.add(key=key, value=value)
-    for key, value in _selected(run, attribute_loads):
-        attributes.add(key=key, value=value)
-    for name, messages in run.channels.items():
-        request.channel_infos[name].size = len(messages)
-    for name in _loaded_channels(run, channel_names, channel_map_loads):
-        loaded = request.loaded_channel_messages[name].messages
-        for message in run.channels[name]:
-            loaded.add(channel_name=name, value=message.value, message_id=message.message_id)
+    if attribute_loads:
+        for key, value in _selected(run, attribute_loads):
+            attributes.add(key=key, value=value)
+    if run.channels:
+        _fill_channels(request, run, channel_names, channel_map_loads)
     # The SDK refuses to read an entry whose selection is not echoed.
     request.loaded_attribute_map_instances.extend(attribute_loads)
     request.loaded_channel_names.extend(channel_names)
     request.loaded_channel_map_instances.extend(channel_map_loads)
+
+
+def _fill_channels(
+    request: _Request, run: Run, names: Sequence[str], map_loads: Sequence[str]
+) -> None:
+    for name, messages in run.channels.items():
+        request.channel_infos[name].size = len(messages)
+    for name in _loaded_channels(run, names, map_loads):
+        loaded = request.loaded_channel_messages[name].messages
+        for message in run.channels[name]:
+            loaded.add(channel_name=name, value=message.value, message_id=message.message_id)
 
 
 def _selected(run: Run, loads: Sequence[str]) -> Iterable[tuple[str, pb.Value]]:

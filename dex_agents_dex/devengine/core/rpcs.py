@@ -24,6 +24,7 @@ from dex_agents_dex.devengine.core.errors import (
     not_running,
     worker_failed,
 )
+from dex_agents_dex.devengine.core.instants import set_instant
 from dex_agents_dex.devengine.core.invocations import oversize, rpc_snapshot
 from dex_agents_dex.devengine.core.results import cancel_steps, require_movements, start_steps
 from dex_agents_dex.devengine.core.state import Offer, RpcCall, Run
@@ -88,7 +89,7 @@ def hand_out_rpc(tx: Transaction, run: Run, call: RpcCall) -> pb.PollWorkerTask:
     call.offer = None
     call.deadline = tx.now + call.timeout
     call.snapshot.task_id = call.task_id
-    call.snapshot.deadline.FromDatetime(call.deadline)
+    set_instant(call.snapshot.deadline, call.deadline)
     tx.timers[_timer(run, call)] = call.deadline + _DEADLINE_GRACE
     return call.snapshot
 

@@ -12,6 +12,7 @@ from dex.dexpb import dex_pb2 as pb
 from dex_agents_dex.devengine.core import history, retries, rows
 from dex_agents_dex.devengine.core.closing import fail_flow
 from dex_agents_dex.devengine.core.errors import INTERNAL_STATUS
+from dex_agents_dex.devengine.core.instants import set_instant
 from dex_agents_dex.devengine.core.invocations import (
     add_attempt,
     oversize,
@@ -114,7 +115,7 @@ def hand_out_step(tx: Transaction, run: Run, step: StepExecution) -> pb.PollWork
     step.deadline = tx.now + method_timeout(step)
     task = step.snapshot
     task.task_id = step.task_id
-    task.deadline.FromDatetime(step.deadline)
+    set_instant(task.deadline, step.deadline)
     add_attempt(step_request(task).context, step)
     tx.touch_step(run, step)
     tx.timers[_timer(run, step)] = attempt_due(step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Final
 
 from dex.dexpb import dex_pb2 as pb
@@ -10,8 +11,9 @@ from dex.dexpb import dex_pb2 as pb
 from dex_agents_dex.devengine.core.errors import invalid, unimplemented
 from dex_agents_dex.devengine.core.retries import MINIMUM_HEARTBEAT_TIMEOUT
 
-_RESERVED: Final = "/$:"
+_RESERVED: Final = frozenset("/$:")
 _LONGEST_NAME_BYTES: Final = 1024  # so that a page of a search fits a frame
+_LONGEST_REMEMBERED_BYTES: Final = 1024  # of options that are known to be valid, or not
 
 
 def require_startable(request: pb.StartFlowRequest) -> None:
@@ -46,6 +48,19 @@ def require_startable(request: pb.StartFlowRequest) -> None:
 
 
 def step_options_problem(options: pb.StepOptions) -> str | None:
+    """Step after Step has the same few options; such are looked at once."""
+    serialized = options.SerializeToString()
+    if len(serialized) > _LONGEST_REMEMBERED_BYTES:
+        return _options_problem(options)
+    return _remembered_problem(serialized)
+
+
+@lru_cache(maxsize=256)
+def _remembered_problem(serialized: bytes) -> str | None:
+    return _options_problem(pb.StepOptions.FromString(serialized))
+
+
+def _options_problem(options: pb.StepOptions) -> str | None:
     return (
         _timeout_problem(
             options.heartbeat_timeout_seconds,
@@ -125,7 +140,7 @@ def _retry_problem(policy: pb.RetryPolicy) -> str | None:
 
 def _require_plain_name(what: str, name: str) -> None:
     if not _is_plain(name):
-        raise invalid(f"{what} {name!r} must not contain any of {' '.join(_RESERVED)}")
+        raise invalid(f"{what} {name!r} must not contain any of {' '.join(sorted(_RESERVED))}")
 
 
 def _is_long(name: str) -> bool:
@@ -133,4 +148,4 @@ def _is_long(name: str) -> bool:
 
 
 def _is_plain(name: str) -> bool:
-    return not any(character in _RESERVED for character in name)
+    return _RESERVED.isdisjoint(name)

@@ -15,6 +15,7 @@ from attrs import Factory, define
 from dex.dexpb import dex_pb2 as pb
 
 from dex_agents_dex.devengine.core.errors import invalid
+from dex_agents_dex.devengine.core.instants import set_instant
 
 MESSAGE_LIMIT_BYTES: Final = 100 * 1024
 LARGEST_PAGE: Final = 1000
@@ -76,7 +77,7 @@ class MessageLog:
         self._count += 1
         number = self._newest_number
         message = pb.StreamMessage(value=value, resume_token=str(number), source=source)
-        message.created_time.FromDatetime(now)
+        set_instant(message.created_time, now)
         entry = _Entry(number, key.flow_id, size_bytes, message)
         shared = self._shared.setdefault((key.flow_type, key.stream_name), _Shared())
         shared.entries.append(entry)
