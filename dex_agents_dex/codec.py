@@ -40,8 +40,9 @@ from .turn_trace import TurnTrace
 T = TypeVar("T")
 
 
-def _as_text(data: object) -> str:
-    return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+_as_text: Final = json.JSONEncoder(
+    allow_nan=False, ensure_ascii=False, separators=(",", ":")
+).encode
 
 
 @frozen

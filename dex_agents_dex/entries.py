@@ -41,6 +41,7 @@ from .schema import (
     TOOL_CALL_CLAIMS,
 )
 
+K = TypeVar("K", bound=str)
 V = TypeVar("V")
 
 _CLAIM_BYTES: Final = 8 * 1024
@@ -105,10 +106,10 @@ class Entries:
     ask: Ask
     context: dex.Context | None = None
 
-    async def stored(self, entries: dex.AttributeMap[V], keys: Iterable[str]) -> dict[str, V]:
+    async def stored(self, entries: dex.AttributeMap[V], keys: Iterable[K]) -> dict[K, V]:
         """The entries under ``keys`` that are stored."""
-        found: dict[str, V] = {}
-        missing: list[str] = []
+        found: dict[K, V] = {}
+        missing: list[K] = []
         for key in keys:
             if self.context is None:
                 missing.append(key)
@@ -129,7 +130,7 @@ class Entries:
                     found[key] = cast("V", readable.value(text))
         return found
 
-    async def all(self, entries: dex.AttributeMap[V], keys: Iterable[str]) -> dict[str, V]:
+    async def all(self, entries: dex.AttributeMap[V], keys: Iterable[K]) -> dict[K, V]:
         """The entries under ``keys``, in this order.
 
         Raises:

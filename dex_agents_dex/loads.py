@@ -21,7 +21,6 @@ from dex_agents_model.layout import (
     request_ids_key,
     run_state_keys,
     steering_key,
-    tool_call_part_keys,
 )
 from dex_agents_model.records import AgentState, RunningModel, RunningTools
 from dex_agents_model.requests import ClaimToolCall, IdentifiedRequest, Request
@@ -150,8 +149,7 @@ class Loading:
         return None if seconds is None else timedelta(seconds=seconds)
 
     def _call(self, call: ToolCallId) -> tuple[dex.AttributeMapLoad, ...]:
-        record = self.known.records.get(call)
-        parts = () if record is None else tool_call_part_keys(record)
+        parts = self.known.call_part_keys(call)
         return (*head_entries_of(call), *map(AGENT_TOOL_CALL_PARTS.load, parts))
 
     def _history(self, state: AgentState) -> Iterator[dex.AttributeMapLoad]:

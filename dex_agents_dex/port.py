@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 from uuid import uuid4
@@ -44,6 +42,7 @@ from dex_agents_model.waits import (
     Wait,
 )
 
+from .beating import beating
 from .engine_clock import EngineClock
 from .entries import Entries
 from .entry_texts import ReadEntries, StoredTexts
@@ -166,7 +165,7 @@ class DexStepPort:
     async def perform(self, effect: Effect) -> Outcome:
         events = RunnerEvents(self._events, effect.turn)
         try:
-            async with self._beating():
+            with beating(self._beat, _BEAT):
                 return await perform(effect, self._binding.runner, self._invocation(events))
         except asyncio.CancelledError as error:
             if _is_cancelled_from_outside():
@@ -213,19 +212,6 @@ class DexStepPort:
     async def _ask(self, entries: dex.AttributeMap[Any], request: ReadEntries) -> StoredTexts:
         session, run_id = SessionId(self._context.flow_id), self._context.run_id
         return await self._binding.own_session.read_entries(session, run_id, entries, request)
-
-    @asynccontextmanager
-    async def _beating(self) -> AsyncIterator[None]:
-        async def beat() -> None:
-            while True:
-                await asyncio.sleep(_BEAT.total_seconds())
-                await self._context.heartbeat()
-
-        beating = asyncio.create_task(beat())
-        try:
-            yield
-        finally:
-            beating.cancel()
 
 
 def dex_wait(wait: Wait) -> dex.Wait:

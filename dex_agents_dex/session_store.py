@@ -200,7 +200,7 @@ class SessionStore:
         return found
 
     async def _tool_calls(self, kept: _Inventory) -> JsonData:
-        heads = await self._entries.stored(AGENT_TOOL_CALLS, kept.calls)
+        heads = await self._entries.stored(AGENT_TOOL_CALLS, map(str, kept.calls))
         keys = [key for head in heads.values() for key in head.part_keys()]
         parts = await self._entries.stored(AGENT_TOOL_CALL_PARTS, keys)
         return [wire.dump(read_tool_call(head, parts), _CALL) for head in _whole(heads, parts)]

@@ -139,7 +139,7 @@ class StepReader:
     async def _resume_view(self, state: RunningModel | RunningTools) -> ResumeView:
         calls = state.latest_tool_call_ids if isinstance(state, RunningTools) else ()
         heads = await self.entries.all(AGENT_TOOL_CALLS, calls)
-        self.known.call_entries |= {ToolCallId(call): head for call, head in heads.items()}
+        self.known.call_entries |= heads
         return self.session.fill(
             ResumeView,
             tool_calls=tuple(map(read_shortened_tool_call, heads.values())),
@@ -209,6 +209,7 @@ class StepReader:
         parts = await self.entries.all(AGENT_TOOL_CALL_PARTS, _part_keys(heads.values()))
         read = [read_tool_call(head, parts) for head in heads.values()]
         self.cache.keep_calls(run_id, turn, read)
+        self.known.call_entries |= heads
         found.update((record.tool_call_id, record) for record in read)
         whole = {call: record for call, record in found.items() if record is not None}
         self.known.records |= whole
@@ -231,6 +232,7 @@ class StepReader:
         entry: Entry | None = AGENT_TOOL_CALLS.get(context, call)
         if entry is None:
             return None
+        self.known.call_entries[call] = entry
         if is_final(entry):
             return read_shortened_tool_call(entry)
         keys = entry.part_keys()

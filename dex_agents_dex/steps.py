@@ -153,6 +153,8 @@ def _routed(
 
 
 def _loading(step: type[Step], loads: tuple[dex.AttributeMapLoad, ...]) -> dex.StepOptions:
+    if not loads:
+        return _UNROUTED[step]
     spec = SPEC_OF[step]
     waits_on_them = spec.wait is not None and spec.wait_reads is spec.reads
     return replace(

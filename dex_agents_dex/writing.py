@@ -43,7 +43,6 @@ from dex_agents_model.layout import (
     request_ids_key,
     run_state_keys,
     steering_key,
-    tool_call_part_keys,
 )
 from dex_agents_model.policy import EFFECT_RULES
 from dex_agents_model.records import (
@@ -164,15 +163,15 @@ class SessionWriter:
             AGENT_STATUS.set(self.context, shown_status(state, interrupts or ()).value)
 
     def _put_tool_call(self, record: AgentToolCall) -> None:
-        laid = lay_tool_call(record)
-        before = self.known.records.get(record.tool_call_id)
-        stale = set() if before is None else set(tool_call_part_keys(before))
-        for key in sorted(stale - set(laid.entry.part_keys())):
+        call, laid = record.tool_call_id, lay_tool_call(record)
+        stale = set(self.known.call_part_keys(call)) - set(laid.entry.part_keys())
+        for key in sorted(stale):
             AGENT_TOOL_CALL_PARTS.delete(self.context, key)
-        AGENT_TOOL_CALLS.set(self.context, record.tool_call_id, laid.entry)
+        AGENT_TOOL_CALLS.set(self.context, call, laid.entry)
         for key, part in laid.parts.items():
             AGENT_TOOL_CALL_PARTS.set(self.context, key, part)
-        self.known.records[record.tool_call_id] = record
+        self.known.records[call] = record
+        self.known.call_entries[call] = laid.entry
 
     def _append(self, message: AgentMessage) -> None:
         laid = lay_message(message)
@@ -216,11 +215,10 @@ class SessionWriter:
         if not isinstance(state, RunningModel | RunningTools):
             return
         for call in state.tool_call_ids:
-            record = self.known.records[call]
-            for key in tool_call_part_keys(record):
+            for key in self.known.call_part_keys(call):
                 AGENT_TOOL_CALL_PARTS.delete(self.context, key)
             AGENT_TOOL_CALLS.delete(self.context, call)
-            if EFFECT_RULES[record.effect].is_single_attempt:
+            if EFFECT_RULES[self.known.records[call].effect].is_single_attempt:
                 TOOL_CALL_CLAIMS.delete(self.context, call)
         for number in range(state.steering_count):
             TAKEN_STEERING.delete(self.context, steering_key(number))
