@@ -171,7 +171,12 @@ async def _serve(engine: DevEngine, output: _Output, lifetime: _Lifetime) -> int
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     if lifetime.until_stdin_closes:
-        loop.add_reader(sys.stdin, _stop_at_end_of_input, loop, stop)
+        try:
+            loop.add_reader(sys.stdin, _stop_at_end_of_input, loop, stop)
+        except (OSError, ValueError) as error:
+            raise EngineNotStarted(
+                "--until-stdin-closes needs a pipe or a terminal as standard input"
+            ) from error
     await engine.start()
     print(_readiness(engine, output), flush=True)
     failed = asyncio.create_task(engine.failed())

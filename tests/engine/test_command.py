@@ -42,7 +42,12 @@ def _running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 def _refused(*arguments: str) -> str:
     """What the command says on stderr while it exits with code 2 and prints nothing else."""
     ended = subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=False
+        [*COMMAND, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
     )
     assert (ended.returncode, ended.stdout) == (2, "")
     return ended.stderr
@@ -122,6 +127,11 @@ def test_command__refuses_a_host_that_is_none(data_dir: Path) -> None:
 def test_command__refuses_a_retention_that_is_none(data_dir: Path, retention: str) -> None:
     told = _refused("--port", "0", "--data-dir", str(data_dir), "--retention", retention)
     assert f"Invalid value for '--retention': {retention!r} is " in told
+
+
+def test_command__refuses_to_watch_an_input_that_nobody_holds(data_dir: Path) -> None:
+    told = _refused("--port", "0", "--data-dir", str(data_dir), "--until-stdin-closes")
+    assert told == "error: --until-stdin-closes needs a pipe or a terminal as standard input\n"
 
 
 def test_command__leaves_a_directory_of_others_alone(data_dir: Path) -> None:

@@ -38,6 +38,7 @@ from dex.dexpb import dex_pb2_grpc
 from grpc import StatusCode
 
 from dex_agents_dex.devengine import DevEngine, EngineNotStarted, EngineOptions
+from dex_agents_dex.devengine.server.bearer import TokenFile
 from tests.engine.rig import Scenario, rig, step, until
 
 OFTEN = timedelta(milliseconds=20)
@@ -147,7 +148,7 @@ async def test_closed_flow__that_is_dropped_while_an_rpc_reads_it_is_told_to_the
 @pytest.fixture
 def token_file(tmp_path: Path) -> Path:
     path = tmp_path / "tokens"
-    path.write_text("first-token\nsecond-token\n")
+    path.write_text("\ufefffirst-token\r\nsecond-token\n")  # as some editors save it
     return path
 
 
@@ -179,12 +180,27 @@ async def test_token_file__lets_in_only_those_who_have_a_token(
             async with client(token) as calling:
                 return await calling.health_check()
 
+        assert await is_let_in("first-token")
         assert await is_let_in("second-token")
         assert await is_refused("third-token")
         assert await is_refused(None)
         _write(token_file, "third-token\n")
         assert await is_let_in("third-token")
         assert await is_refused("second-token")
+
+
+def test_token_file__that_is_gone_leaves_its_tokens_and_is_told_once(
+    tmp_path: Path, token_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens = TokenFile(token_file)
+    token_file.unlink()
+    assert [tokens.allows("Bearer first-token") for _ in range(3)] == [True] * 3
+    assert not tokens.allows("Bearer third-token")
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "keeping the tokens read before"
+    ]
+    _write(token_file, "third-token\n")
+    assert tokens.allows("Bearer third-token")
 
 
 def _credential(directory: Path, token: str | None) -> FileCredential | None:

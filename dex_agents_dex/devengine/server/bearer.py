@@ -28,6 +28,7 @@ class TokenFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._problem = ""  # that was told last
         self._version = self._current_version()
         self._tokens = _read_tokens(path)
 
@@ -45,8 +46,11 @@ class TokenFile:
             version = self._current_version()
             if version != self._version:
                 self._tokens, self._version = _read_tokens(self._path), version
+            self._problem = ""
         except (OSError, ValueError) as error:
-            _LOGGER.error("keeping the tokens read before: %s", error)
+            if str(error) != self._problem:  # once, not at each call
+                self._problem = str(error)
+                _LOGGER.error("keeping the tokens read before: %s", error)
 
     def _current_version(self) -> tuple[int, int]:
         status = self._path.stat()
@@ -95,7 +99,8 @@ async def _refuse(_: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
 
 
 def _read_tokens(path: Path) -> tuple[bytes, ...]:
-    tokens = tuple(line.strip().encode() for line in path.read_text().splitlines() if line.strip())
+    lines = path.read_text("utf-8-sig").splitlines()
+    tokens = tuple(line.strip().encode() for line in lines if line.strip())
     if not tokens:
         raise ValueError(f"{path} holds no token")
     return tokens
