@@ -7,6 +7,7 @@ the connection, for reads too, so a read sees every transaction submitted before
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import sqlite3
 import threading
@@ -19,6 +20,8 @@ from attrs import define, frozen
 from dex_agents_dex.devengine.core.rows import Row
 from dex_agents_dex.devengine.data_directory import STORE_FILE_NAME
 from dex_agents_dex.devengine.schema import STATEMENTS, TABLES, VERSION
+
+_LOGGER = logging.getLogger(__name__)
 
 _MOST_PER_COMMIT: Final = 256
 
@@ -184,7 +187,10 @@ class Store:
     def _release(self, writes: Sequence[_Write]) -> None:
         self._durable += len(writes)
         for write in writes:
-            write.on_durable()
+            try:
+                write.on_durable()
+            except Exception:
+                _LOGGER.exception("what follows a transaction broke off")
 
 
 def _connect(path: Path, *, is_strict: bool) -> sqlite3.Connection:

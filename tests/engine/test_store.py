@@ -61,6 +61,23 @@ async def test_store__writes_in_order_and_shares_commits(tmp_path: Path) -> None
     assert failures == []
 
 
+async def test_store__a_fault_after_one_transaction_keeps_nothing_from_the_others(
+    tmp_path: Path,
+) -> None:
+    store, failures = _open(tmp_path)
+    released: list[str] = []
+
+    def fail() -> None:
+        raise ZeroDivisionError("a fault of the engine")
+
+    store.submit([rows.PutAttribute(1, "a", b"1")], fail)
+    store.submit([rows.PutAttribute(1, "b", b"2")], lambda: released.append("b"))
+    store.start()
+    await store.barrier()
+    await store.close()
+    assert (released, failures) == (["b"], [])
+
+
 async def test_store__reads_what_was_submitted_before(tmp_path: Path) -> None:
     store, _ = _open(tmp_path)
     store.submit([rows.PutAttribute(1, "a", b"1")], lambda: None)

@@ -86,7 +86,8 @@ class WaitingCalls(Calls):
         if not blob_id:
             return value
         ids = [(run.flow_id, blob_id)]
-        found = await self._hub.store.read(lambda db: load_blobs(db, ids))
+        with run.attributes.being_read():  # so that it stays in memory meanwhile
+            found = await self._hub.store.read(lambda db: load_blobs(db, ids))
         if not found:
             raise not_running(run.flow_id)  # it was dropped meanwhile
         return pb.Value.FromString(found[blob_id])
