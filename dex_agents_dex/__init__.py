@@ -28,11 +28,11 @@ from .errors import (
     TurnNotFound,
     WorkerFailed,
 )
+from .event_reads import ReadEvent
 from .flow import AgentSessionFlow, agent_registry
 from .operations import Erasure
 from .runtime import AgentRuntime
 from .serving import RuntimeHealth
-from .session_reads import ReadEvent
 from .turn_trace import StepTracing
 
 __all__ = [

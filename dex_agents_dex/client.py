@@ -33,8 +33,8 @@ from dex_agents_model.requests import AgentSnapshot
 from dex_agents_model.wire import JsonData
 
 from .errors import EngineUnavailable, MessageRefused, SessionNotFound, TurnNotFound
+from .event_reads import ReadEvent
 from .operations import SessionOperations
-from .session_reads import ReadEvent
 
 _LONG_POLL: Final = timedelta(seconds=20)
 _SHORT_POLL: Final = timedelta(seconds=1)

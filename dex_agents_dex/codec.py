@@ -9,7 +9,6 @@ import dex
 from attrs import frozen
 
 from dex_agents_model import wire
-from dex_agents_model.events import AgentEvent
 from dex_agents_model.layout import Entry
 from dex_agents_model.records import (
     AgentInterrupt,
@@ -35,6 +34,7 @@ from .entry_texts import (
     StoredTexts,
     StoredTextsCodec,
 )
+from .event_message import EventMessage, EventMessageCodec
 from .turn_trace import TurnTrace
 
 T = TypeVar("T")
@@ -100,7 +100,6 @@ _STORED: Final[tuple[Any, ...]] = (
     SIGNAL,
     ApprovalRecord,
     TurnTrace,
-    AgentEvent,
     AgentSnapshot,
     AgentMessagesPage,
     QueuedMessagesPage,
@@ -117,4 +116,5 @@ def codec_registry() -> dex.CodecRegistry:
     codecs: dict[object, dex.Codec[Any]] = {shape: RecordCodec(shape) for shape in _STORED}
     codecs[Entry] = EntryCodec()
     codecs[StoredTexts] = StoredTextsCodec()
+    codecs[EventMessage] = EventMessageCodec()
     return dex.CodecRegistry(codecs)

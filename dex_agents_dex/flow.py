@@ -8,7 +8,6 @@ from typing import Any, Final, TypeVar, cast
 
 import dex
 
-from dex_agents_model.events import AgentEvent
 from dex_agents_model.ids import SessionId, refuse_unusable_name
 from dex_agents_model.policy import AgentSessionOptions
 from dex_agents_model.requests import (
@@ -34,6 +33,7 @@ from .codec import codec_registry
 from .engine_clock import EngineClock
 from .entry_texts import ReadEntries, StoredTexts
 from .errors import FlowNotBound
+from .event_message import EventMessage
 from .known import Known
 from .loads import Loading, loads_of, options_of
 from .port import SessionBinding
@@ -90,7 +90,7 @@ class AgentSessionFlow(StoreRpcs, dex.Flow[StartAgentSession]):
                 " estimate_overhead_tokens, or the options no compaction policy"
             )
         self.agent_events: Final = dex.Stream(
-            "AgentEvents", AgentEvent, self.options.event_stream_capacity_bytes
+            "AgentEvents", EventMessage, self.options.event_stream_capacity_bytes
         )
         self._flow_type = flow_type
         self._client: dex.AsyncClient | None = None

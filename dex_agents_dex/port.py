@@ -24,7 +24,7 @@ from dex_agents_model.effects import (
     UserSteered,
 )
 from dex_agents_model.errors import StateCorrupt
-from dex_agents_model.events import AgentEvent, StepMethod
+from dex_agents_model.events import StepMethod
 from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId
 from dex_agents_model.performing import Invocation, perform
 from dex_agents_model.policy import AgentSessionOptions
@@ -46,6 +46,7 @@ from .beating import beating
 from .engine_clock import EngineClock
 from .entries import Entries
 from .entry_texts import ReadEntries, StoredTexts
+from .event_message import EventMessage
 from .event_stream import AttemptEvents, RunnerEvents
 from .known import Known
 from .reading import SessionReader
@@ -98,7 +99,7 @@ class SessionBinding:
 
     runner: AgentFrameworkRunner
     options: AgentSessionOptions
-    events: dex.Stream[AgentEvent]
+    events: dex.Stream[EventMessage]
     clock: EngineClock
     own_session: OwnSession
     cache: RecordCache = field(factory=RecordCache)
@@ -113,7 +114,7 @@ class SessionBinding:
 
 
 class DexStepPort:
-    """One invocation of one Step's wait_for or execute."""
+    """One invocation of one Step's wait_for or execute. It must be closed before the invocation ends."""
 
     def __init__(
         self, binding: SessionBinding, context: dex.AsyncContext, method: StepMethod
@@ -131,6 +132,10 @@ class DexStepPort:
         )
         if context.attempt == 1:
             binding.clock.learn(context.first_attempt_at)
+
+    def close(self) -> None:
+        """Watchers are told what they were not yet."""
+        self._events.flush()
 
     def waiting_view(self, step: Step) -> StepView:
         return self._reader.waiting_view(SPEC_OF[type(step)].wait_reads, step)
@@ -187,7 +192,7 @@ class DexStepPort:
         for publish in commit.publishes:
             writer.publish(publish)
         for event in commit.events:
-            self._events.write(event)
+            self._events.tell(event)
 
     def _invocation(self, events: RunnerEvents) -> Invocation:
         return Invocation(

@@ -7,9 +7,8 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import dex
-from attrs import evolve, frozen
+from attrs import evolve
 
-from dex_agents_model.events import AgentEvent
 from dex_agents_model.ids import InterruptId, SessionId, ToolCallId, TurnId
 from dex_agents_model.requests import (
     MAX_PAGE_MESSAGES,
@@ -30,6 +29,7 @@ from dex_agents_model.views import ApprovalsView, MessagesView, SnapshotView
 from .calling import BRIEF, read_entries, retrying
 from .entries import Entries
 from .entry_texts import ReadEntries, StoredTexts
+from .event_reads import Position, ReadAhead, ReadEvent
 from .flow import AgentSessionFlow
 from .loads import options_of
 from .pages import (
@@ -45,20 +45,13 @@ Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
 
 
-@frozen
-class ReadEvent:
-    """One event of a session's Stream, and the position to read on from."""
-
-    event: AgentEvent
-    resume_token: str
-
-
 class SessionReads:
     """Sessions of one Flow type. Every call may raise `EngineUnavailable`."""
 
     def __init__(self, client: dex.AsyncClient, flow: AgentSessionFlow) -> None:
         self._client = client
         self._flow = flow
+        self._read_ahead = ReadAhead()
 
     async def get_agent_snapshot(self, session_id: str) -> AgentSnapshot:
         """All that a user interface shows of a session, also of a closed one.
@@ -157,18 +150,25 @@ class SessionReads:
     async def read_agent_event(
         self, session_id: str, resume_token: str = "", *, timeout: timedelta | None = None
     ) -> ReadEvent | None:
-        """The next event behind ``resume_token``, or the oldest one kept; None when none comes in time."""
-        session = SessionId(session_id)
+        """The next event behind ``resume_token``, or the oldest one kept; None when none comes in time.
+
+        Several events may come in one message of the server: those are then read without asking it.
+        The token of each is a position of its own, which any client goes on from: behind that event.
+        """
+        session, position = SessionId(session_id), Position.of(resume_token)
+        read = self._read_ahead.next_event(session, position)
+        if read is not None:
+            return read
         try:
             message = await self._call(
                 session,
                 lambda: self._client.read_stream(
-                    session, self._flow.agent_events, resume_token, timeout
+                    session, self._flow.agent_events, position.before, timeout
                 ),
             )
         except dex.LongPollTimeoutError:
             return None
-        return ReadEvent(message.value, message.resume_token)
+        return self._read_ahead.first_event(session, position, message)
 
     async def _latest_event_token(self, session: SessionId) -> str:
         newest = await self._call(

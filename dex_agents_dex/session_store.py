@@ -239,7 +239,8 @@ class SessionStore:
                 *(self._session, self._flow.agent_events, _EVENTS_AT_ONCE, token),
             )
             page = await self._call(read)
-            newest_first += [wire.dump(each.value, AgentEvent) for each in page.messages]
+            for message in page.messages:
+                newest_first += [wire.dump(e, AgentEvent) for e in reversed(message.value.events())]
             token = page.next_page_token
             if not token:
                 return newest_first[::-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -45,13 +45,21 @@ class SessionStep(dex.Step[Any]):
     async def run_wait_for(self, context: dex.AsyncContext, step: Step) -> dex.Wait:
         """wait_for of every Step that waits."""
         port = DexStepPort(self._binding, context, StepMethod.WAIT_FOR)
-        with _sendable_errors(), self._binding.watch(context, step, port) as watched:
+        with (
+            _sendable_errors(),
+            closing(port),
+            self._binding.watch(context, step, port) as watched,
+        ):
             return dex_wait(plan_wait(step, watched).wait)
 
     async def run_execute(self, context: dex.AsyncContext, step: Step) -> dex.StepDecision:
         """execute of every Step."""
         port = DexStepPort(self._binding, context, StepMethod.EXECUTE)
-        with _sendable_errors(), self._binding.watch(context, step, port) as watched:
+        with (
+            _sendable_errors(),
+            closing(port),
+            self._binding.watch(context, step, port) as watched,
+        ):
             decision = await run_step(step, watched)
         loading = Loading(context.run_id, port.known, self._binding.cache)
         return _dex_decision(decision, loading)

@@ -128,8 +128,8 @@ async def _execute_tool(
             f"tool call {record.tool_call_id} of {record.turn_id} is not this delivery's to run:"
             " another one has claimed it, or its turn is over"
         )
-    # Output before the tool runs: an engine that has seen it knows that the call may have started.
     where.events.write_tool_call_started(record.tool_call_id, record.tool_name)
+    # Output before the tool runs: an engine that has seen it knows that the call may have started.
     await where.heartbeat()
     execution = DeferredToolExecution(
         flow_id=where.session,

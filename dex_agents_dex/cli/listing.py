@@ -19,8 +19,8 @@ from dex_agents_model.status import shown_status
 
 from ..client import AgentSessionClient, EventsLost, FollowedEvent
 from ..errors import WorkerFailed
+from ..event_reads import ReadEvent
 from ..schema import AGENT_STATUS
-from ..session_reads import ReadEvent
 from .connecting import (
     FoundSession,
     Place,

@@ -14,13 +14,13 @@ import dex
 from dex_agents_dex.codec import codec_registry
 from dex_agents_dex.engine_clock import EngineClock
 from dex_agents_dex.entry_texts import ReadEntries, StoredTexts
+from dex_agents_dex.event_message import EventMessage
 from dex_agents_dex.port import DexStepPort, SessionBinding, dex_wait
 from dex_agents_dex.schema import (
     DEFINITIONS,
 )
 from dex_agents_dex.writing import SessionWriter
 from dex_agents_model import (
-    AgentEvent,
     SessionId,
 )
 from dex_agents_model.decision import Publish
@@ -104,7 +104,7 @@ class _Wait(_ProbeStep):
         self._binding = SessionBinding(
             runner=ScriptedRunner(Path()),
             options=OPTIONS,
-            events=dex.Stream("AgentEvents", AgentEvent, 1024 * 1024),
+            events=dex.Stream("AgentEvents", EventMessage, 1024 * 1024),
             clock=EngineClock(),
             own_session=_NotAsked(),
         )

@@ -8,8 +8,8 @@ from contextlib import aclosing
 
 from attrs import evolve
 
+from dex_agents_dex.event_reads import ReadEvent
 from dex_agents_dex.event_stream import AttemptEvents, RunnerEvents
-from dex_agents_dex.session_reads import ReadEvent
 from dex_agents_model import AgentEvent, AgentEventType, AgentUsage, ToolCallId, ToolEffect, TurnId
 from dex_agents_model.calls import ToolCallStatus
 from dex_agents_model.events import (
@@ -147,5 +147,5 @@ class Recorder(AttemptEvents):
     def __init__(self) -> None:
         self.payloads: list[EventPayload] = []
 
-    def write(self, event: TurnEvent) -> None:
+    def tell(self, event: TurnEvent) -> None:
         self.payloads.append(event.payload)
