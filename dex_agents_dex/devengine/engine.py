@@ -37,8 +37,9 @@ _LOGGER = logging.getLogger(__name__)
 _LOOK_EVERY: Final = timedelta(seconds=1)
 _UNUSED_LOOKS: Final = 3
 _LAST_ANSWERS_WITHIN: Final = timedelta(seconds=1)
+_LARGEST_MESSAGE_BYTES: Final = 256 << 20  # far above any frame, and below what SQLite stores
 _GRPC_OPTIONS: Final = (
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_receive_message_length", _LARGEST_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),  # two engines on one port would split the traffic
 )
 

@@ -211,6 +211,17 @@ async def test_call__of_bytes_that_are_no_message_is_a_bad_argument(
     assert (refused.value.code().name, _sub_status(refused.value)) == BAD
 
 
+async def test_call__of_absurd_size_is_refused_before_it_is_read(
+    channel: grpc.aio.Channel, flows: Any
+) -> None:
+    service = pb.DESCRIPTOR.services_by_name["FlowService"].full_name
+    start: Any = channel.unary_unary(f"/{service}/StartFlow")
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await start(bytes((256 << 20) + 1))
+    assert refused.value.code() is StatusCode.RESOURCE_EXHAUSTED
+    assert await _told(flows, "StartFlow", _start()) == ("OK", "")
+
+
 async def test_stream__of_bytes_that_are_no_frame_is_ended_and_its_task_goes_on(
     channel: grpc.aio.Channel, flows: Any, worker: WireWorker
 ) -> None:
