@@ -1,6 +1,7 @@
 """What a Flow's timeout does, by policy."""
 
 from datetime import timedelta
+from pathlib import Path
 
 from dex import (
     AsyncContext,
@@ -12,12 +13,15 @@ from dex import (
     FlowTimeoutPolicy,
     StartFlowOptions,
     StepDecision,
+    StepExecutionId,
+    WaitForStepCompletionOptions,
     dead_end,
     force_complete,
 )
 
+from dex_agents_dex.devengine import DevEngine
 from tests.engine.conftest import OnEngine
-from tests.engine.rig import ONE_ATTEMPT, Scenario, step
+from tests.engine.rig import ONE_ATTEMPT, Scenario, rig, step, until
 
 HOUR = timedelta(hours=1)
 COLOR = Attribute("Color", str)
@@ -68,6 +72,22 @@ async def test_timeout__runs_the_handler_of_a_flow_that_has_one(on_engine: OnEng
             ("sys:timeout_handler-1", "sys:timeout_handler-1 saw red")
         ]
         assert (await rig.result("done")).status is FlowStatus.CANCELED
+
+
+async def test_timeout__comes_once_though_the_engine_was_started_anew(tmp_path: Path) -> None:
+    flow, data = _Handling(step("Idle", _idle), schema=(COLOR,)), tmp_path / "data"
+    async with DevEngine(data) as engine, rig(engine, tmp_path, flow) as made:
+        await made.client.start_flow(flow, "f", "", StartFlowOptions(timeout=HOUR))
+        idle = StepExecutionId("Idle", 1)
+        await made.client.wait_for_step_completion("f", idle, WaitForStepCompletionOptions())
+    async with DevEngine(data) as engine, rig(engine, tmp_path, flow, has_worker=False):
+        engine.skip_time(HOUR)  # the handler waits for a Worker
+        await until(lambda: engine.counts()["offers_waiting"] == 1)
+    async with DevEngine(data) as engine, rig(engine, tmp_path, flow) as made:
+        engine.skip_time(2 * HOUR)
+        assert await made.outputs("f") == [
+            ("sys:timeout_handler-1", "sys:timeout_handler-1 saw red")
+        ]
 
 
 async def test_timeout__handler_that_is_spent_fails_the_flow(on_engine: OnEngine) -> None:
