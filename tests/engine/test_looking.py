@@ -36,7 +36,7 @@ from dex.dexpb import dex_pb2_grpc
 from grpc import StatusCode
 
 from tests.engine.conftest import OnEngine
-from tests.engine.rig import Rig, Scenario, step
+from tests.engine.rig import Rig, Scenario, step, until
 
 COUNT, NAME = Attribute("Count", int), Attribute("Name", str)
 INBOX = Channel("Inbox", str)
@@ -102,6 +102,30 @@ async def test_wait_for_attribute__ends_with_the_callers_budget_or_the_flow(
         await rig.client.stop_flow("f")
         with pytest.raises(FlowNotActiveOrNotFoundError):
             await waiting
+
+
+async def test_wait_for_attribute__sees_what_the_flow_wrote_as_it_ended(
+    on_engine: OnEngine,
+) -> None:
+    async def wait(context: AsyncContext, given: str) -> Wait:
+        return Wait.until(INBOX.for_one())
+
+    async def end(context: AsyncContext, given: str) -> StepDecision:
+        NAME.set(context, "ended")
+        return graceful_complete("done")
+
+    flow = _Open(step("End", end, wait_for=wait))
+    match, options = AttributeMatch.equal_to("ended"), WaitForAttributeOptions()
+    async with on_engine(flow) as rig:
+        await rig.client.start_flow(flow, "f", "")
+        waiting = asyncio.create_task(
+            rig.client.wait_for_attribute_match("f", NAME, match, options)
+        )
+        await until(lambda: rig.engine.counts()["polls_waiting"] == 1)
+        await rig.rpc(flow.publish, "f", "go on")
+        assert await waiting == "ended"
+        with pytest.raises(FlowNotActiveOrNotFoundError):
+            await rig.client.wait_for_attribute_match("f", NAME, match, options)
 
 
 async def test_wait_for_step_completion__returns_once_that_execution_ended(

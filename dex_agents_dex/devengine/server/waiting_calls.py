@@ -67,7 +67,8 @@ class WaitingCalls(Calls):
         poll = Poll.of_budget(
             self._hub.waiters, request.request_timeout_seconds, f"{match.key!r} does not match"
         )
-        while run.is_running:
+        was_running = run.is_running
+        while was_running:  # what the last commit of a Flow wrote counts, for those who waited
             if not run.attributes.knows(match.key):
                 await self._hub.library.bring(run, (match.key,))
                 continue
@@ -77,6 +78,8 @@ class WaitingCalls(Calls):
                 await self._hub.store.barrier()
                 found = pb.WaitForAttributeResponse(matched_value=content)
                 return self.sendable(found, f"Attribute {match.key!r} of Flow {run.flow_id!r}")
+            if not run.is_running:
+                break
             await poll.until(run.key, partial(_differs, run, match.key, value))
         raise not_running(run.flow_id)
 
