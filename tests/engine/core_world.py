@@ -62,6 +62,7 @@ class World:
     prepared: list[tuple[Run, pb.PollWorkerTask]] = Factory(list)  # by the last command
     database: sqlite3.Connection = field(factory=lambda: sqlite3.connect(":memory:"))
     _ids: Iterator[int] = Factory(itertools.count)
+    _seen: dict[int, pb.PollWorkerTask] = Factory(dict)  # snapshots by their address
 
     def __attrs_post_init__(self) -> None:
         self.database.executescript(TABLES)
@@ -113,8 +114,9 @@ class World:
         self.prepared = [
             (offer.run, task)
             for offer in tx.offers
-            if (task := offer.subject.snapshot) is not None and not task.task_id
+            if (task := offer.subject.snapshot) is not None and id(task) not in self._seen
         ]
+        self._seen |= {id(task): task for _, task in self.prepared}
         with self.database:
             for row in tx.seal():
                 for statement in STATEMENTS[type(row)]:
@@ -139,6 +141,10 @@ class World:
                 pb.ID_REUSE_POLICY_ALLOW_TERMINATE_IF_RUNNING,
             )
         )
+        request.flow_timeout_policy = self.chance.choice(
+            (pb.FLOW_TIMEOUT_POLICY_FAIL, pb.FLOW_TIMEOUT_POLICY_HANDLER)
+        )
+        options.timeout_handler_options.retry_policy.maximum_attempts = 2
         options.flow_start_delay_seconds = self.chance.choice((0, 0, 30))
         options.attributes.extend(self.invent.writes())
         self.core.start_flow(tx, request)

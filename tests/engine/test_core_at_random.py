@@ -4,6 +4,7 @@ A failure names its seed and the commands before it.
 """
 
 import random
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,13 +18,17 @@ from tests.engine.core_world import World
 COMMANDS = 400
 # Bytes of maps that stay in memory: all, none, and about two entries.
 IN_MEMORY = (1 << 20, 0, 600)
+UNCLAIMED = (None, None, None, timedelta(seconds=10))
+FRAME_LIMITS = (4_000_000, 4_000_000, 4_000_000, 4_000_000, 350)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(10))
 def test_core__at_random(seed: int) -> None:
     settings = Settings(
         blob_threshold_bytes=40,
         spends_lost_attempts=seed % 2 == 0,
+        unclaimed_task_timeout=UNCLAIMED[seed % len(UNCLAIMED)],
+        frame_limit_bytes=FRAME_LIMITS[seed % len(FRAME_LIMITS)],
         map_bytes_in_memory=IN_MEMORY[seed % len(IN_MEMORY)],
     )
     world = World(random.Random(seed), settings)
@@ -95,7 +100,7 @@ def _can_move(world: World, run: Run, step: StepExecution) -> bool:
         is_its_own_obstacle = run.locks.holds(step.key)
         has_others = not run.locks.try_acquire("probe", step.lock_keys) or _gave_back(run)
         return has_others and not is_its_own_obstacle
-    return step.progress is Progress.BACKOFF and has_timer
+    return step.progress in (Progress.BACKOFF, Progress.UNSENDABLE) and has_timer
 
 
 def _gave_back(run: Run) -> bool:
