@@ -35,14 +35,10 @@ from .entry_texts import (
     StoredTextsCodec,
 )
 from .event_message import EventMessage, EventMessageCodec
+from .json_text import json_text
 from .turn_trace import TurnTrace
 
 T = TypeVar("T")
-
-
-_as_text: Final = json.JSONEncoder(
-    allow_nan=False, ensure_ascii=False, separators=(",", ":")
-).encode
 
 
 @frozen
@@ -57,7 +53,7 @@ class RecordCodec(Generic[T]):
         return getattr(self.shape, "__name__", str(self.shape))
 
     def encode(self, value: T) -> dex.Value:
-        return dex.Value(dex.WireKind.JSON, _as_text(wire.dump(value, self.shape)))
+        return dex.Value(dex.WireKind.JSON, json_text(wire.dump(value, self.shape)))
 
     def decode(self, value: dex.Value) -> T:
         return wire.load(_parsed(value), self.shape)
@@ -71,7 +67,7 @@ class EntryCodec:
     wire_kind: dex.WireKind = dex.WireKind.JSON
 
     def encode(self, value: Entry) -> dex.Value:
-        return dex.Value(dex.WireKind.JSON, _as_text(value.data))
+        return dex.Value(dex.WireKind.JSON, json_text(value.data))
 
     def decode(self, value: dex.Value) -> Entry:
         return Entry(cast("dict[str, wire.JsonData]", _parsed(value)))

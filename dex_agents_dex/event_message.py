@@ -12,11 +12,12 @@ from dex_agents_model import wire
 from dex_agents_model.errors import StateCorrupt
 from dex_agents_model.events import AgentEvent
 
+from .json_text import json_text
+
 
 def event_text(event: AgentEvent) -> str:
     """One event as JSON; it has its version with it, as everything that is stored."""
-    data = wire.dump(event, AgentEvent)
-    return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return json_text(wire.dump(event, AgentEvent))
 
 
 @frozen
