@@ -3,7 +3,7 @@
 A hook of the agent may change the messages that it is given, or keep them and change them later, and
 the next Step must see none of it. Copies for each Step would do, and take milliseconds in a long
 session. So a Step is lent the objects that the last one had, if nobody else holds any of them and all
-are as they were read. Otherwise the session's Steps get copies from then on.
+are as they were read. While somebody holds one, Steps get copies, and for good once one was changed.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ class LentHistories:
         """
         # Taken out meanwhile: an attempt that everybody has given up may still be at work.
         history = self._take(session) or _History()
-        if not history.is_as_read():
-            history = _History(is_lendable=False)
-        history = history.reaching(stored)
-        yield history.messages if history.is_lendable else earlier_turns(stored, self._copies)
+        is_free = history.is_free()
+        if is_free:
+            history = history.reaching(stored)
+        is_lent = is_free and history.is_lendable
+        yield history.messages if is_lent else earlier_turns(stored, self._copies)
         # Not kept after a failure, whose traceback holds on to all that was lent.
         self._keep(session, history)
 
@@ -74,7 +75,7 @@ class LentHistories:
         self._take(session)
         self._kept[session] = history
         self._size_bytes += history.size_bytes
-        while self._size_bytes > self._capacity_bytes:
+        while self._kept and self._size_bytes > self._capacity_bytes:
             self._take(next(iter(self._kept)))
 
 
@@ -95,17 +96,16 @@ class _History:
     _as_read: list[_Content] = Factory(list)
     """What was in each of ``_contents``."""
 
-    def is_as_read(self) -> bool:
-        """Whether nobody else holds any of it, and nobody has changed any of it."""
-        return (
-            list(map(getrefcount, self._objects)) == self._holders
-            and self._contents == self._as_read
-        )
+    def is_free(self) -> bool:
+        """Whether nobody else holds any of it. A hook in a thread may do so a little longer than its run."""
+        return list(map(getrefcount, self._objects)) == self._holders
 
     def reaching(self, stored: tuple[AgentMessage, ...]) -> _History:
         """This one with what was stored since, or one anew if ``stored`` does not go on from it."""
         if not self.is_lendable:
             return self
+        if self._was_changed():
+            return _History(is_lendable=False)
         known = len(self.stored)
         new = stored[known:]
         # An opening request takes the place of the message before it, so a turn is read at once.
@@ -115,6 +115,12 @@ class _History:
         self._read(new)
         self.stored = stored
         return self
+
+    def _was_changed(self) -> bool:
+        try:
+            return self._contents != self._as_read
+        except Exception:  # noqa: BLE001 - something was put in that refuses to be compared
+            return True
 
     def _read(self, new: tuple[AgentMessage, ...]) -> None:
         messages_before, objects_before = len(self.messages), len(self._objects)

@@ -93,6 +93,15 @@ def all_of(history: Sequence[ModelMessage]) -> str:
     return repr([(vars(message), [vars(part) for part in message.parts]) for message in history])
 
 
+class Array:
+    """An object that refuses to be compared."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("the truth of an array is ambiguous")
+
+
 CHANGES: dict[str, Callable[[Sequence[Any]], object]] = {
     "a field of a message": lambda history: setattr(history[1], "model_name", "other"),
     "a new field": lambda history: setattr(history[1], "seen", True),
@@ -102,6 +111,9 @@ CHANGES: dict[str, Callable[[Sequence[Any]], object]] = {
     "a prompt": lambda history: _part(history, 0).content.append("now"),
     "arguments": lambda history: _part(history, 1, 1).args["x"].update(y=2),
     "a result": lambda history: _part(history, 2).content["rows"][0].update(name="hidden"),
+    "a field, to what cannot be compared": lambda history: setattr(
+        history[1], "model_name", Array()
+    ),
     "details": lambda history: _part(history, 1).provider_details["k"].append(2),
     "metadata": lambda history: history[1].metadata["m"].update(k=1),
     "usage": lambda history: setattr(history[1].usage, "input_tokens", 7),
@@ -142,6 +154,29 @@ def test_lend__lends_nothing_that_somebody_has_kept(keep: Callable[..., object])
     with histories.lend(ONE, messages) as history:
         assert keep(history) is not kept
         assert list(history) == [*TURN]
+
+
+def test_lend__lends_again_what_was_kept_for_a_while(reads: Counter[int]) -> None:
+    histories, messages = LentHistories(), stored(TURN, TURN)
+    with histories.lend(ONE, messages[:4]) as history:
+        kept = [history[0]]
+
+    assert lent(histories, messages) == [*TURN, *TURN]
+    kept.clear()
+    assert lent(histories, messages) == [*TURN, *TURN]
+
+    assert reads == dict.fromkeys((message.sequence for message in messages), 1)
+
+
+def test_lend__shows_no_step_what_was_changed_by_who_kept_it() -> None:
+    histories, messages = LentHistories(), stored(TURN)
+    with histories.lend(ONE, messages) as history:
+        kept: list[Any] = [history[0]]
+    lent(histories, messages)
+
+    kept.pop().parts.clear()
+
+    assert lent(histories, messages) == [*TURN]
 
 
 def test_lend__lends_nothing_of_whose_changes_nothing_is_known(
@@ -226,10 +261,13 @@ async def test_lend__lends_to_a_model_step_whose_hooks_only_read(reads: Counter[
         shown.append(sum(len(message.parts) for message in messages))
         yield "done"
 
+    async def look(messages: list[ModelMessage]) -> list[ModelMessage]:
+        return messages
+
     agent = Agent(
         FunctionModel(stream_function=stream),
         system_prompt="SYS",
-        capabilities=[ProcessHistory(lambda messages: messages)],
+        capabilities=[ProcessHistory(look)],  # async: a thread may hold its arguments longer
     )
     played = Session(PydanticAIRunner(agent))
     for text in "abcd":
