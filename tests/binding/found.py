@@ -169,6 +169,9 @@ def known_of(context: dex.Context) -> Known:
         state=state,
         run_state=found.run_state,
         records={record.tool_call_id: record for record in found.tool_calls},
+        call_entries={
+            ToolCallId(key): entry for key, entry in _by_key(AGENT_TOOL_CALLS, context).items()
+        },
         summarised_entries={
             int(key): entry for key, entry in _by_key(AGENT_MESSAGES, context).items()
         },

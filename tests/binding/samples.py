@@ -94,6 +94,7 @@ RECORDS: tuple[AgentToolCall, ...] = (
     OutcomeUnknown(requested(), "it was cut off"),
 )
 OPEN, DONE = Runnable(requested(arguments=LONG)), Succeeded(requested(arguments=LONG), LONG)
+EDITED = Runnable(requested(arguments="{}"))
 FENCED = Runnable(evolve(requested(OTHER_CALL, order=1), effect=ToolEffect.NON_IDEMPOTENT_WRITE))
 SECOND = Succeeded(requested(OTHER_CALL, order=1), "out")
 TEXTS = (message(1, "short"), message(2, LONG))

@@ -38,6 +38,7 @@ from .samples import (
     ASKED,
     DECIDED,
     DONE,
+    EDITED,
     FENCED,
     HELLO,
     LONG,
@@ -116,6 +117,11 @@ STAGED: dict[str, Staged] = {
         (PutToolCall(OPEN),),
         (PutToolCall(DONE),),
         found=Found(tool_calls=(DONE,), entries={"AgentToolCalls": 1, "AgentToolCallParts": 6}),
+    ),
+    "call with shorter arguments": staged(
+        (PutToolCall(OPEN),),
+        (PutToolCall(EDITED),),
+        found=Found(tool_calls=(EDITED,), entries={"AgentToolCalls": 1}),
     ),
     "run state": staged(
         (SetRunState("so far"),),
