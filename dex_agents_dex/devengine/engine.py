@@ -22,6 +22,7 @@ from dex_agents_dex.devengine.core.core import Core
 from dex_agents_dex.devengine.data_directory import DataDirectory
 from dex_agents_dex.devengine.loading import load_beginning, load_run
 from dex_agents_dex.devengine.options import EngineOptions
+from dex_agents_dex.devengine.server.absent_services import add_absent_services
 from dex_agents_dex.devengine.server.bearer import BearerGate, TokenFile
 from dex_agents_dex.devengine.server.decoding import DecodingGate
 from dex_agents_dex.devengine.server.flow_service import FlowService
@@ -195,6 +196,7 @@ class DevEngine:
         ):
             add(service, self._server)  # type: ignore[no-untyped-call]  # generated code
         UpkeepService(self._hub).add_to(self._server)
+        add_absent_services(self._server)
         try:
             bound = self._server.add_insecure_port(self.address)
         except RuntimeError as error:

@@ -211,6 +211,24 @@ async def test_call__of_bytes_that_are_no_message_is_a_bad_argument(
     assert (refused.value.code().name, _sub_status(refused.value)) == BAD
 
 
+@pytest.mark.parametrize(
+    ("method", "feature"),
+    [
+        ("WorkerService/InvokeExecuteMethod", "push Workers (WorkerService)"),
+        ("MatchingService/DispatchTask", "MatchingService"),
+        ("InternalService/DumpFlowForContinueAsNew", "continue-as-new (InternalService)"),
+    ],
+)
+async def test_call__of_a_service_that_is_absent_names_it(
+    channel: grpc.aio.Channel, method: str, feature: str
+) -> None:
+    call: Any = channel.unary_unary(f"/{pb.DESCRIPTOR.package}.{method}")
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await call(b"")
+    assert (refused.value.code().name, _sub_status(refused.value)) == MISSING_FEATURE
+    assert f"the dev engine does not implement {feature}" in str(refused.value.details())
+
+
 async def test_call__of_absurd_size_is_refused_before_it_is_read(
     channel: grpc.aio.Channel, flows: Any
 ) -> None:
