@@ -18,6 +18,7 @@ from benchmarks.step_flows import EXECUTE, Bench, bench, null_server_on, seconds
 
 FLOWS: Final = 50
 _ROUNDS: Final = 9
+_IDLE_STREAMS: Final = 4  # as `AgentRuntime` has it
 _PROGRAM: Final = os.getpid()
 
 
@@ -46,8 +47,8 @@ class _Laps:
 async def print_ceiling(scratch: Path, steps: int) -> None:
     engine, null = _Laps(), _Laps()
     async with (
-        bench("engine", scratch, "ceiling") as on_engine,
-        bench("null", scratch, "null", null_server_on) as on_null,
+        bench("engine", scratch, "ceiling", idle_streams=_IDLE_STREAMS) as on_engine,
+        bench("null", scratch, "null", null_server_on, idle_streams=_IDLE_STREAMS) as on_null,
     ):
         for _ in range(_ROUNDS):
             await engine.add(on_engine, steps)

@@ -37,7 +37,6 @@ from dex import (
     rpc,
 )
 
-STEPS_AT_ONCE = 15
 COUNT = Attribute("Count", int)
 LONG = timedelta(seconds=60)
 
@@ -175,18 +174,17 @@ async def _process(module: str, *options: str) -> AsyncIterator[Server]:
 
 @asynccontextmanager
 async def bench(
-    name: str, scratch: Path, store: str, serve: Serve = engine_on
+    name: str, scratch: Path, store: str, serve: Serve = engine_on, *, idle_streams: int = 1
 ) -> AsyncIterator[Bench]:
+    """`idle_streams` of each queue the Worker keeps: the SDK ends a stream that is between two tasks
+    while so many others are, too. With one, which is its default, some two Steps are under way at
+    once, however many Flows there are; more of them cost a lone Step time.
+    """
     data_dir = scratch / store
     async with serve(data_dir) as server:
         registry = Registry([EXECUTE, WAITING, SLEEPING], allow_async_handlers=True)
         cache = open_blob_cache(BlobCacheConfig(str(scratch / f"cache-{store}"), 1 << 24))
-        # By default the SDK ends a stream that is between two tasks when another one is, too: then
-        # no more than two or three Steps are ever under way, however many Flows there are.
-        pull = PullWorkerOptions(
-            max_concurrent_tasks=STEPS_AT_ONCE + 1,  # one slot is for RPCs alone
-            idle_streams_per_queue=STEPS_AT_ONCE,
-        )
+        pull = PullWorkerOptions(max_concurrent_tasks=16, idle_streams_per_queue=idle_streams)
         worker = AsyncWorker(
             registry, cache, WorkerOptions(server_address=server.address, pull=pull)
         )
