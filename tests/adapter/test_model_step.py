@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, FunctionModel
+from pydantic_ai.run import AgentRun
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 from pydantic_ai.usage import RunUsage
@@ -55,6 +57,7 @@ from dex_agents_pydantic_ai.errors import ModelStepFailed
 from dex_agents_pydantic_ai.usage import usage_of
 
 from .doubles import (
+    SESSION,
     RecordingEvents,
     ScriptedModel,
     Session,
@@ -159,13 +162,25 @@ async def test_run_model_step__completes_a_turn_without_tools() -> None:
     assert [message.text for message in outcome.new_messages] == ["hello"]
 
 
-async def test_run_model_step__runs_the_agent_inside_a_wrapper() -> None:
+async def test_run_model_step__runs_the_agent_inside_a_wrapper_by_its_iter() -> None:
+    begun = []
+
+    class Noting(WrapperAgent[None, Any]):
+        """Notes each run."""
+
+        @asynccontextmanager
+        async def iter(self, *args: Any, **options: Any) -> AsyncIterator[AgentRun[None, Any]]:
+            begun.append(options["conversation_id"])
+            async with super().iter(*args, **options) as run:
+                yield run
+
     model = ScriptedModel(tool_calls(("find", '{"x":1}', "a")))
-    runner = PydanticAIRunner(WrapperAgent(agent_with_tools([])), model=model)
+    runner = PydanticAIRunner(Noting(WrapperAgent(agent_with_tools([]))), model=model)
 
     outcome = await Session(runner).ask("hi")
 
     assert isinstance(outcome, ToolCallsRequested)
+    assert begun == [SESSION]
 
 
 async def test_run_model_step__defers_tools_of_an_agent_whose_output_lists_deferred_requests() -> (
