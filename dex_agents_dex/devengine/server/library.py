@@ -70,10 +70,10 @@ class Library:
 
     async def bring(self, run: Run, selections: Sequence[str]) -> None:
         """Have what a run's maps hold of the selections in memory, until its next change."""
-        with run.attributes.being_read():
-            found = await self._store.read(lambda db: load_attributes(db, run.key, selections))
         run.attributes.shrink(self._map_bytes_in_memory)
-        run.attributes.supply(selections, found)
+        with run.attributes.being_read():  # what is written meanwhile stays, and is the newer
+            found = await self._store.read(lambda db: load_attributes(db, run.key, selections))
+            run.attributes.supply(selections, found)
 
     async def all_attributes(self, run: Run) -> dict[str, pb.Value]:
         """Those of the maps too, which are not kept in memory for it."""
