@@ -67,7 +67,9 @@ class MessageLog:
         now: datetime,
         capacity_bytes: int,
     ) -> None:
-        """Raise `Refusal` for a message above the limit."""
+        """Raise `Refusal` for a message without content, or above the limit."""
+        if value.WhichOneof("kind") is None:
+            raise invalid(f"a message for Stream {key.stream_name!r} has no value")
         size_bytes = value.ByteSize()
         if size_bytes > MESSAGE_LIMIT_BYTES:
             raise invalid(

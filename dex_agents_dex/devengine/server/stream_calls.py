@@ -16,8 +16,6 @@ class StreamCalls(Calls):
     async def WriteStream(self, request: pb.WriteStreamRequest) -> empty_pb2.Empty:
         if not request.source:
             raise invalid("WriteStream needs a source")
-        if request.value.WhichOneof("kind") is None:
-            raise invalid("WriteStream needs a value")
         self._hub.append_to_stream(
             _stream_key(request), request.value, request.source, request.stream_capacity_bytes
         )
