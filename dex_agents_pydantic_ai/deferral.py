@@ -14,9 +14,7 @@ from typing import Any
 from pydantic_ai import DeferredToolRequests, ModelRetry, RunContext
 from pydantic_ai.agent import WrapperAgent
 from pydantic_ai.capabilities import (
-    AbstractCapability,
     AgentNode,
-    CapabilityOrdering,
     NodeResult,
     RawToolArgs,
     ValidatedToolArgs,
@@ -45,10 +43,7 @@ from .live_text import TellingModel, tell
 from .providers import ModelCall
 from .queued import Queued
 from .received import as_received
-
-# Around every other capability, so that tools which capabilities add are deferred too. Both parts
-# are needed: Pydantic AI puts some capabilities of its own outermost.
-AROUND_EVERYTHING = CapabilityOrdering(position="outermost", wraps=(AbstractCapability,))
+from .step_capability import StepCapability
 
 
 class DeferringAgent(WrapperAgent[AgentDepsT, Any]):
@@ -77,7 +72,7 @@ class DeferringToolset(WrapperToolset[AgentDepsT]):
 
 
 @dataclass
-class ModelStepCapability(AbstractCapability[AgentDepsT]):
+class ModelStepCapability(StepCapability[AgentDepsT]):
     """Given to one run: defers its tools, tells watchers what streams, and notes what happened."""
 
     events: AgentEventWriter
@@ -96,9 +91,6 @@ class ModelStepCapability(AbstractCapability[AgentDepsT]):
     """What was queued before this run, for its first model request."""
     queued: Queued = Queued()
     """What hooks have queued beside tool calls, for the model request after them."""
-
-    def get_ordering(self) -> CapabilityOrdering:
-        return AROUND_EVERYTHING
 
     def get_wrapper_toolset(
         self, toolset: AbstractToolset[AgentDepsT]

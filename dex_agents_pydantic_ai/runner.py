@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Generic, TypeAlias, TypeVar, cast
 
 from pydantic_ai.agent import AbstractAgent
-from pydantic_ai.models import KnownModelName, Model, infer_model
+from pydantic_ai.models import KnownModelName, Model
 
 from dex_agents_model import (
     AgentTurnContext,
@@ -34,6 +34,7 @@ from .lending import LentHistories
 from .model_step import ModelStep
 from .refusals import refuse_unsuitable
 from .resume import answered_messages
+from .step_capability import NamedModels
 from .tool_step import ToolStep
 
 DepsT = TypeVar("DepsT")
@@ -80,7 +81,7 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         self._summary_model = summary_model
         self._warns_of_missing_tools = not allow_missing_tools
         self._histories = LentHistories()
-        self._built: dict[str, Model] = {}
+        self._models = NamedModels()
 
     def build_user_message(self, text: str) -> FrameworkMessage:
         return user_message.build_user_message(text)
@@ -92,7 +93,7 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
 
     async def run_model_step(self, turn: AgentTurnContext) -> AgentTurnOutcome:
         model, deps = await self._equipment(turn.flow_id, ModelStepFailed)
-        capability = ModelStepCapability[DepsT](turn.events)
+        capability = ModelStepCapability[DepsT](turn.events, named_models=self._named_models())
         step = ModelStep(self._agent, model, deps, _conversation_id(turn.flow_id), self._histories)
         outcome = await step.run(turn, capability)
         self._warn_of_missing_tools(turn.options.tool_policies, capability.listed)
@@ -100,7 +101,8 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
 
     async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
         model, deps = await self._equipment(call.flow_id, ToolNotStarted)
-        step = ToolStep(self._agent, model, deps, _conversation_id(call.flow_id))
+        conversation_id = _conversation_id(call.flow_id)
+        step = ToolStep(self._agent, model, deps, conversation_id, self._named_models())
         return await step.run(call)
 
     def build_unfinished_turn_messages(
@@ -135,16 +137,15 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
             raise failed(f"there is no model {self._model}: {describe(error)}") from error
 
     def _once_built(self, model: AgentModel | None) -> AgentModel | None:
-        """A model that is given by its name, built once for all Steps.
-
-        Each run would build it anew, with a client and connections of its own: that takes longer
-        than all else in a Step. A capability that resolves names by itself is asked in every run.
-        """
-        if not isinstance(model, str) or self._agent.root_capability.has_resolve_model_id:
+        """A model that is given by its name, built once for all Steps."""
+        named_models = self._named_models()
+        if not isinstance(model, str) or named_models is None:
             return model
-        if model not in self._built:
-            self._built[model] = infer_model(model)
-        return self._built[model]
+        return named_models.build(model)
+
+    def _named_models(self) -> NamedModels | None:
+        """None for an agent with a capability that resolves names by itself: that is asked in every run."""
+        return None if self._agent.root_capability.has_resolve_model_id else self._models
 
     async def _deps(self, session: SessionId) -> DepsT:
         if self._deps_factory is None:

@@ -14,9 +14,7 @@ from pydantic import ValidationError
 from pydantic_ai import DeferredToolRequests, ModelRetry, RunContext
 from pydantic_ai.agent import ModelRequestNode
 from pydantic_ai.capabilities import (
-    AbstractCapability,
     AgentNode,
-    CapabilityOrdering,
     NodeResult,
     WrapModelRequestHandler,
     WrapNodeRunHandler,
@@ -38,9 +36,9 @@ from pydantic_graph import End
 from dex_agents_model import ToolExecutionError
 
 from . import private
-from .deferral import AROUND_EVERYTHING
 from .errors import ToolStepFailed, describe
 from .queued import Queued
+from .step_capability import StepCapability
 
 
 class OwnerNotLoaded(ToolStepFailed):
@@ -107,7 +105,7 @@ class ToolStepToolset(WrapperToolset[AgentDepsT]):
 
 
 @dataclass
-class ToolStepCapability(AbstractCapability[AgentDepsT]):
+class ToolStepCapability(StepCapability[AgentDepsT]):
     """Given to one run: ends it when the tool has its result, and notes how it got there."""
 
     call: ToolCallPart
@@ -138,9 +136,6 @@ class ToolStepCapability(AbstractCapability[AgentDepsT]):
             and error is not self.escaped
             and self.cut_off is None
         )
-
-    def get_ordering(self) -> CapabilityOrdering:
-        return AROUND_EVERYTHING
 
     def get_wrapper_toolset(
         self, toolset: AbstractToolset[AgentDepsT]

@@ -42,6 +42,7 @@ from dex_agents_model.calls import RequestedToolCall
 
 from . import private
 from .errors import ToolStepFailed, describe
+from .step_capability import NamedModels
 from .tool_capability import OwnerNotLoaded, ToolStepCapability
 from .tool_content import execution_result
 from .tool_output import output_text
@@ -67,6 +68,7 @@ class ToolStep:
     model: Model | KnownModelName | str | None
     deps: Any
     conversation_id: str
+    named_models: NamedModels | None
 
     async def run(self, execution: DeferredToolExecution) -> ToolExecutionResult:
         """Run the tool once.
@@ -81,11 +83,14 @@ class ToolStep:
         call = ToolCallPart(record.tool_name, record.arguments, record.tool_call_id)
         loaded = _loaded(record.call)
         try:
-            return await self._attempt(execution, ToolStepCapability[Any](call, loaded))
+            return await self._attempt(execution, self._capability(call, loaded))
         except OwnerNotLoaded as owner:
             # Nothing has run. A newer definition of the agent gives the tool on demand alone.
             loaded = (*loaded, owner.capability_id)
-            return await self._attempt(execution, ToolStepCapability[Any](call, loaded))
+            return await self._attempt(execution, self._capability(call, loaded))
+
+    def _capability(self, call: ToolCallPart, loaded: Sequence[str]) -> ToolStepCapability[Any]:
+        return ToolStepCapability(call, loaded, named_models=self.named_models)
 
     async def _attempt(
         self, execution: DeferredToolExecution, capability: ToolStepCapability[Any]

@@ -44,15 +44,47 @@ async def play(runner: PydanticAIRunner[None, str]) -> None:
     await played.resume(succeeded(call.tool_call_id, result.output))
 
 
-async def test_model__that_is_given_by_its_name_is_built_once_for_all_steps() -> None:
+class Selects(AbstractCapability[Any]):
+    """Gives the agent its model, by a name."""
+
+    def get_model(self) -> str:
+        return "test"
+
+
+NAMED: dict[str, dict[str, Any]] = {
+    "by the runner": {},
+    "by the agent": {"model": "test", "defer_model_check": True},
+    "by a capability": {"capabilities": [Selects()]},
+}
+
+
+@pytest.mark.parametrize("settings", NAMED.values(), ids=NAMED)
+async def test_model__that_is_given_by_its_name_is_built_once_for_all_steps(
+    settings: dict[str, Any],
+) -> None:
     seen: list[object] = []
 
-    await play(PydanticAIRunner(agent_noting(seen), model="test"))
+    model = None if settings else "test"
+    await play(PydanticAIRunner(agent_noting(seen, **settings), model=model))
 
     first, *others = seen
     assert isinstance(first, TestModel)
     assert len(others) == 2
     assert all(other is first for other in others)
+
+
+async def test_model__of_the_agent_keeps_the_name_by_which_hooks_know_it() -> None:
+    names: list[str | None] = []
+    agent = Agent("test", defer_model_check=True)
+
+    @agent.instructions
+    def instructions(ctx: RunContext[object]) -> str:
+        names.append(ctx.model_id)
+        return ""
+
+    await Session(PydanticAIRunner(agent)).ask("hi")
+
+    assert names == ["test"]
 
 
 @dataclass
@@ -70,8 +102,10 @@ async def test_model__whose_name_a_capability_resolves_is_asked_for_in_each_step
     resolves = Resolves()
 
     await play(PydanticAIRunner(agent_noting([], capabilities=[resolves]), model="ours"))
+    own = agent_noting([], capabilities=[resolves], model="own", defer_model_check=True)
+    await play(PydanticAIRunner(own))
 
-    assert resolves.asked == ["ours"] * 3
+    assert resolves.asked == [*["ours"] * 3, *["own"] * 3]
 
 
 async def test_model__that_nobody_knows_fails_the_attempt_by_its_name() -> None:
