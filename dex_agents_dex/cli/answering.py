@@ -8,7 +8,7 @@ from dex_agents_model.records import AgentInterrupt
 
 from ..client import AgentSessionClient
 from .connecting import Place, ask, at_a_place
-from .names import JSON_OBJECT, QUESTION, SESSION, TURN, this_person
+from .names import JSON_OBJECT, MESSAGE_ID, QUESTION, SESSION, TURN, this_person
 from .options import as_json
 from .questions import waiting_question
 from .trouble import Trouble, run
@@ -81,7 +81,7 @@ def cancel(session: str, turn: str | None, as_json: bool, place: Place) -> None:
 
 @click.command()
 @click.argument("session", type=SESSION)
-@click.argument("message_id")
+@click.argument("message_id", type=MESSAGE_ID)
 @as_json
 @at_a_place
 def withdraw(session: str, message_id: str, as_json: bool, place: Place) -> None:

@@ -10,20 +10,38 @@ from typing import Any, Final
 import click
 
 from dex_agents_model.ids import InterruptId, SessionId, TurnId
+from dex_agents_model.requests import MAX_EDITED_ARGUMENT_BYTES
+from dex_agents_model.text import MAX_ID_BYTES, is_storable, parse_json, size_bytes
 
 
 def json_object(text: str) -> str:
-    """``text``, which is the JSON of an object.
+    """``text``, which is the JSON of an object that a session takes as arguments.
 
     Raises:
         ValueError: it is not; the message says why.
     """
+    if not is_storable(text):
+        raise ValueError("that is no text in UTF-8")
+    size = size_bytes(text)
+    if size > MAX_EDITED_ARGUMENT_BYTES:
+        raise ValueError(f"that takes {size:,} bytes; at most {MAX_EDITED_ARGUMENT_BYTES:,} do")
     try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
+        data = parse_json(text)
+    except ValueError as error:
         raise ValueError(f"that is no JSON: {error}") from error
     if not isinstance(data, dict):
         raise ValueError(f"that is no JSON object but {json.dumps(data):.40}")
+    return text
+
+
+def message_id(text: str) -> str:
+    """``text``, which may be the ID of a message.
+
+    Raises:
+        ValueError: no message has such an ID.
+    """
+    if not is_storable(text) or size_bytes(text) > MAX_ID_BYTES:
+        raise ValueError(f"no message has such an ID: at most {MAX_ID_BYTES:,} bytes of UTF-8")
     return text
 
 
@@ -50,4 +68,5 @@ class _Name(click.ParamType[str]):
 SESSION: Final = _Name("session", SessionId)
 QUESTION: Final = _Name("question", InterruptId)
 TURN: Final = _Name("turn", TurnId)
+MESSAGE_ID: Final = _Name("message ID", message_id)
 JSON_OBJECT: Final = _Name("json object", json_object)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+from io import TextIOWrapper
 
 import click
 from click.shell_completion import get_completion_class
@@ -40,6 +42,9 @@ def main(verbose: bool) -> None:
       dex-agents approve order-7             let the tool call that waits run
       dex-agents serve my_agent:flow         run the agent's Steps until SIGTERM
     """
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal may know fewer characters than an agent
+            stream.reconfigure(errors="replace")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # the C core writes to stderr by itself
     if verbose:
         logging.basicConfig(level=logging.DEBUG)

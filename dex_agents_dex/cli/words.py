@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
+import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
@@ -63,7 +65,12 @@ _SPEAKERS: Final = {
 
 
 class SafeConsole(Console):
-    """Whatever it prints, nothing of it is a command to the terminal."""
+    """Whatever it prints, nothing of it is a command to the terminal, or to rich."""
+
+    def __init__(self, *, force_terminal: bool | None = None, width: int | None = None) -> None:
+        super().__init__(
+            force_terminal=force_terminal, width=width, highlight=False, markup=False, emoji=False
+        )
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -75,15 +82,16 @@ class SafeConsole(Console):
 
 def screen() -> Console:
     """Where a command writes for a person: colours and rows as wide as the terminal, or else neither."""
-    console = SafeConsole(highlight=False)
+    console = SafeConsole()
     if console.is_terminal:
         return console
-    return SafeConsole(highlight=False, width=_UNBOUNDED_CELLS)
+    return SafeConsole(width=_UNBOUNDED_CELLS)
 
 
 def write_json(data: object) -> None:
-    """One JSON value on one line."""
-    click.echo(json.dumps(data, ensure_ascii=False))
+    """One JSON value on one line; nothing of it is lost where the output is not in UTF-8."""
+    is_utf_8 = codecs.lookup(sys.stdout.encoding).name == "utf-8"
+    click.echo(json.dumps(data, ensure_ascii=not is_utf_8))
 
 
 def in_one_line(text: str, limit: int = SHOWN_CHARACTERS) -> str:

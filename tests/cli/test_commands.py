@@ -12,7 +12,7 @@ from dex_agents_dex.testing import wait_for_agent_snapshot
 from dex_agents_model import AgentSnapshot
 
 from . import agent
-from .conftest import Bench, wait_for_end
+from .conftest import Bench, dex_agents, wait_for_end
 
 _ASKED = "turn-1.call-1"
 
@@ -210,6 +210,36 @@ def test_reject__tells_the_model_why(served: Bench, asking: str) -> None:
     assert _answer(served, asking) == "not today."
     (record,) = served.read("show", asking)["approvals"]
     assert (record["decision"], record["reason"]) == ("rejected", "it is late")
+
+
+def test_show__prints_what_an_approver_said_as_it_is(served: Bench, asking: str) -> None:
+    said = "[/x] :bomb: [red]no[/red]"
+    assert served.run("reject", asking, "--by", said, "--reason", said).exit_code == 0
+    _answer(served, asking)
+
+    assert served.run("show", asking).stdout.count(said) == 2
+
+
+@pytest.mark.parametrize(
+    ("edited", "told"),
+    [
+        ('{"a": NaN}', "that is no JSON: NaN is no number of JSON"),
+        (
+            '{"a":' * 20_000 + "1" + "}" * 20_000,
+            "that is no JSON: the JSON text is nested too deep",
+        ),
+        ('{"a": "\udce9"}', "that is no text in UTF-8"),
+        (f'{{"a": "{"x" * 262_144}"}}', "that takes 262,153 bytes; at most 262,144 do"),
+        ("[1]", "that is no JSON object but [1]"),
+    ],
+)
+def test_approve__refuses_arguments_that_no_session_takes_before_one_is_asked(
+    edited: str, told: str
+) -> None:
+    result = dex_agents("approve", "s", "--edit", edited, "--server", "nowhere.invalid:1")
+
+    last = result.stderr.splitlines()[-1]
+    assert (result.exit_code, last) == (2, f"Error: Invalid value for '--edit': {told}")
 
 
 def test_approve__of_what_does_not_wait_has_an_exit_code_of_its_own(

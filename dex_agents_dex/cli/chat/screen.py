@@ -75,13 +75,13 @@ class PipeScreen:
 
     def line(self, text: RenderableType = "") -> None:
         self.end_flow()
-        self._console.print(text, markup=False)
+        self._console.print(text)
 
     def flow(self, text: str) -> None:
         if not self._is_flowing:
             self._console.print("● ", end="")
         self._is_flowing = True
-        self._console.print(text, end="", markup=False)
+        self._console.print(text, end="")
 
     def end_flow(self) -> None:
         if self._is_flowing:

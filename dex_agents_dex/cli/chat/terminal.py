@@ -35,7 +35,7 @@ class Terminal:
 
     def __init__(self, commands: Sequence[str]) -> None:
         self.on_interrupt: Callable[[], None] = lambda: None
-        self._console = SafeConsole(force_terminal=True, highlight=False)
+        self._console = SafeConsole(force_terminal=True)
         self._unwritten: list[str] = []
         self._writing: asyncio.Task[None] | None = None
         self._rows = Rows()
@@ -132,7 +132,7 @@ class Terminal:
 
     def _print(self, text: RenderableType) -> None:
         with self._console.capture() as captured:
-            self._console.print(text, markup=False)
+            self._console.print(text)
         self._unwritten.append(captured.get())
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
