@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic_ai import DeferredToolRequests, ModelRetry, RunContext
-from pydantic_ai.agent import WrapperAgent
+from pydantic_ai.agent import AbstractAgent, WrapperAgent
 from pydantic_ai.capabilities import (
     AgentNode,
     NodeResult,
@@ -27,6 +27,7 @@ from pydantic_ai.messages import (
     AgentStreamEvent,
     ModelResponse,
     ToolCallPart,
+    UserContent,
 )
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.run import AgentRun
@@ -47,12 +48,26 @@ from .step_capability import StepCapability
 
 
 class DeferringAgent(WrapperAgent[AgentDepsT, Any]):
-    """The agent, whose runs may end with deferred tool calls whatever its own output type is."""
+    """The agent, whose runs may end with deferred tool calls whatever its own output type is.
+
+    They go on with the turn of ``prompt``, which has had ``model_calls`` already.
+    """
+
+    def __init__(
+        self,
+        wrapped: AbstractAgent[AgentDepsT, Any],
+        prompt: str | Sequence[UserContent],
+        model_calls: int,
+    ) -> None:
+        super().__init__(wrapped)
+        self._prompt = prompt
+        self._model_calls = model_calls
 
     @asynccontextmanager
     async def iter(self, *args: Any, **options: Any) -> AsyncIterator[AgentRun[AgentDepsT, Any]]:
         async with self.wrapped.iter(*args, **options) as run:
             private.allow_deferred_tools(run)
+            private.go_on(run, prompt=self._prompt, model_calls=self._model_calls)
             yield run
 
 

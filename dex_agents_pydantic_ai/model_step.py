@@ -16,6 +16,7 @@ from pydantic_ai.capabilities import ReinjectSystemPrompt
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
+    ModelResponse,
     ToolCallPart,
     ToolReturnPart,
     UserContent,
@@ -95,7 +96,8 @@ class ModelStep:
             results, capability.to_deliver = deferred_results(
                 state, turn.tool_calls, turn.shortened_results
             )
-        prompt = _said_meanwhile(turn) if state else user_prompt(user_message)
+        asked = user_prompt(user_message)
+        prompt = _said_meanwhile(turn) if state else asked
         before = () if state is None else state.messages
         capability.taken_ids = {call.tool_call_id for call in tool_calls_of(before)}
         with self.histories.lend(turn.flow_id, turn.messages[:-1]) as earlier:
@@ -104,7 +106,8 @@ class ModelStep:
                 *earlier,
                 *shown_to_model(before, turn.shortened_results),
             ]
-            result = await DeferringAgent(self.agent).run(
+            model_calls = sum(isinstance(message, ModelResponse) for message in before)
+            result = await DeferringAgent(self.agent, asked, model_calls).run(
                 prompt,
                 message_history=history or None,
                 deferred_tool_results=results,

@@ -6,7 +6,7 @@ No other file of this package may read an underscored name of Pydantic AI, and n
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from typing import Any, Final
@@ -24,7 +24,7 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
     UsageLimitExceeded,
 )
-from pydantic_ai.messages import CapabilityLoadDeltaPart, ModelMessage
+from pydantic_ai.messages import CapabilityLoadDeltaPart, ModelMessage, UserContent
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models._request_timeout import stream_under_deadline
 from pydantic_ai.run import AgentRun
@@ -71,6 +71,17 @@ def allow_deferred_tools(run: AgentRun[Any, Any]) -> None:
     schema = copy(run.ctx.deps.output_schema)
     schema.allows_deferred_tools = True
     run.ctx.deps.output_schema = schema
+
+
+def go_on(
+    run: AgentRun[Any, Any], *, prompt: str | Sequence[UserContent] | None, model_calls: int
+) -> None:
+    """Let a run that has not begun go on with a turn: code of the agent sees its prompt, and counts its steps.
+
+    A run of tool results alone would have no ``prompt``, and begin with no step.
+    """
+    run.ctx.deps.prompt = prompt
+    run.ctx.state.run_step = model_calls
 
 
 def has_output_validators(agent: AbstractAgent[Any, Any]) -> bool:

@@ -138,6 +138,7 @@ class ToolStep:
                 raise
             except Exception as error:
                 raise ToolNotStarted(_broke(capability.call.tool_name, error)) from error
+            private.go_on(run, prompt=None, model_calls=execution.tool_call.call.model_call)
             # The run begins where tools are called: what comes before that prepares a prompt.
             node: NodeResult[Any] = CallToolsNode(
                 call,

@@ -16,6 +16,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+from pydantic_ai.toolsets import FunctionToolset
 
 from dex_agents_model import (
     AgentSessionOptions,
@@ -109,6 +110,31 @@ async def test_agent__does_the_same_plainly_before_in_and_after_a_session() -> N
     ]
     assert inputs[1:] == inputs[:1] * 2
     assert dict(vars(agent)) == before
+
+
+async def test_code_of_the_agent__sees_the_prompt_and_the_step_of_a_plain_run() -> None:
+    seen: list[object] = []
+    agent = refund_agent([])
+
+    @agent.instructions
+    def note(ctx: RunContext[object]) -> str:
+        seen.append((ctx.prompt, ctx.run_step))
+        return ""
+
+    @agent.toolset(per_run_step=True)
+    def of_the_step(ctx: RunContext[object]) -> FunctionToolset[object]:
+        seen.append(ctx.run_step)
+        return FunctionToolset()
+
+    await plainly(agent, Refunds().model)
+    in_a_plain_run = seen.copy()
+    seen.clear()
+    await in_a_session(agent, Refunds().model)
+
+    prompt = "Refund order 7."
+    assert in_a_plain_run == [1, (prompt, 1), 2, (prompt, 2)]
+    # Each Step of a session builds the tools for itself: the model's, the tool's, the model's.
+    assert seen == [1, (prompt, 1), 1, 1, 2, (prompt, 2)]
 
 
 async def test_session__goes_on_in_a_plain_run() -> None:

@@ -89,6 +89,24 @@ async def test_allow_deferred_tools__is_for_one_run_and_leaves_the_agent_as_it_i
         await agent.run("hi")
 
 
+async def test_go_on__gives_code_of_the_agent_the_prompt_and_counts_on() -> None:
+    seen: list[object] = []
+
+    def note(ctx: RunContext[None]) -> str:
+        seen.append((ctx.prompt, ctx.run_step))
+        return ""
+
+    answer = ModelResponse([TextPart("yes")])
+    agent = Agent(FunctionModel(lambda messages, info: answer), instructions=note)
+
+    async with agent.iter("other words") as run:
+        private.go_on(run, prompt="hi", model_calls=3)
+        async for _ in run:
+            pass
+
+    assert seen == [("hi", 4)]
+
+
 def test_has_output_validators__sees_those_added_later() -> None:
     agent = Agent()
     assert private.has_output_validators(agent) is False
