@@ -85,11 +85,13 @@ class AgentSessionClient(SessionOperations):
         from_token: str | None = None,
         *,
         since: AgentSnapshot | None = None,
+        through: str | None = None,
     ) -> AsyncGenerator[FollowedEvent, None]:
         """Every event behind ``from_token`` (else: from now on), once each, until the caller stops.
 
         ``since`` a snapshot, instead: every event behind its token, but of no turn that had ended by
-        then. Fold them into `live_turn_in` of it.
+        then. Fold them into `live_turn_in` of it. ``through`` the position of an event, it ends behind
+        that one, or with the newest there is when that one was cut off.
 
         It outlasts Workers and servers. Where the Stream was cut before it was read, or lost with
         a server, it yields `EventsLost`. Use ``contextlib.aclosing`` to end it early.
@@ -99,21 +101,25 @@ class AgentSessionClient(SessionOperations):
         if since is not None:
             live, from_token = live_turn_in(since), since.event_token
         token = await self._latest_event_token(session) if from_token is None else from_token
+        poll = _LONG_POLL if through is None else _SHORT_POLL
         while True:
             try:
-                read = await self.read_agent_event(session, token, timeout=_LONG_POLL)
+                read = await self.read_agent_event(session, token, timeout=poll)
             except EngineUnavailable:
                 continue  # it has been tried for a while; whoever follows decides when to stop
+            if read is None and through is not None:
+                return
             if read is None:
                 continue
             token = read.resume_token
             folded = fold_event(live, read.event)
-            if folded is live:
-                continue  # it was read before, or a later attempt has replaced it
-            if folded.lost and not is_first:
-                yield EventsLost()
-            live, is_first = evolve(folded, lost=False), False
-            yield read
+            if folded is not live:  # else it was read before, or a later attempt has replaced it
+                if folded.lost and not is_first:
+                    yield EventsLost()
+                live, is_first = evolve(folded, lost=False), False
+                yield read
+            if token == through:
+                return
 
     async def wait_for_turn(self, session_id: str, turn_id: str | None = None) -> TurnOutcome:
         """Wait until a turn has ended: the one that is named, else the one that runs or ended last.
@@ -128,6 +134,7 @@ class AgentSessionClient(SessionOperations):
         """
         snapshot = await self.get_agent_snapshot(session_id)
         while snapshot.state is None:  # its first Step is still to commit
+            await self.require_open(session_id)
             await self.read_agent_event(session_id, snapshot.event_token, timeout=_SHORT_POLL)
             snapshot = await self.get_agent_snapshot(session_id)
         begun = snapshot.state.turn_count
@@ -188,7 +195,7 @@ class AgentSessionClient(SessionOperations):
         queue = await self.list_queued_messages(session_id)  # read first: a turn may take it now
         begun = await self._opened_by(session_id, message_id)
         if begun is None:
-            await self._require_open(session_id)
+            await self.require_open(session_id)
             waits = queue.has_more or any(m.message_id == message_id for m in queue.messages)
             if not waits:
                 raise MessageRefused(
@@ -211,7 +218,12 @@ class AgentSessionClient(SessionOperations):
             messages, is_all = page.messages, not page.has_more
             last = messages[-1].sequence if messages else last
 
-    async def _require_open(self, session_id: str) -> None:
+    async def require_open(self, session_id: str) -> None:
+        """Pass when the session is open: what waits in it can still go on.
+
+        Raises:
+            SessionNotFound: there is no session of this ID, or it is closed.
+        """
         info = await self._describe(SessionId(session_id))
         if info.status is not dex.FlowStatus.RUNNING:
             raise SessionNotFound(
@@ -226,7 +238,7 @@ class AgentSessionClient(SessionOperations):
             if read is None:  # events may be lost; the session's state never is
                 end = _end_in(await self.get_agent_snapshot(session_id), turn)
                 if end is None:
-                    await self._require_open(session_id)
+                    await self.require_open(session_id)
             else:
                 token, end = read.resume_token, _end_told_by(read.event, turn)
         return end

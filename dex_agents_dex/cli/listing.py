@@ -19,7 +19,6 @@ from dex_agents_model.status import shown_status
 
 from ..client import AgentSessionClient, EventsLost, FollowedEvent
 from ..errors import WorkerFailed
-from ..event_reads import ReadEvent
 from ..schema import AGENT_STATUS
 from .connecting import (
     FoundSession,
@@ -257,12 +256,10 @@ def events(session: str, only_new: bool, no_follow: bool, as_json: bool, place: 
         newest = (await found.sessions.get_agent_snapshot(session)).event_token
         if no_follow and (only_new or not newest):
             return
-        start = newest if only_new else ""
-        async with aclosing(found.sessions.follow(session, start)) as followed:
+        start, through = newest if only_new else "", newest if no_follow else None
+        async with aclosing(found.sessions.follow(session, start, through=through)) as followed:
             async for event in followed:
                 tell(event)
-                if no_follow and isinstance(event, ReadEvent) and event.resume_token == newest:
-                    return
 
     async def follow_while_it_answers() -> None:
         async with session_at(place, session) as found:

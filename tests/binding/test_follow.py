@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 from pathlib import Path
 
@@ -9,8 +10,10 @@ from attrs import evolve
 
 from dex_agents_dex import AgentRuntime, AgentSessionFlow, EventsLost, ReadEvent
 from dex_agents_dex.devengine import DevEngine
+from dex_agents_dex.testing.waiting import DEFAULT_TIMEOUT
 from dex_agents_model.events import (
     AgentEvent,
+    AgentEventType,
     TextDelta,
     ToolCallFinished,
     TurnCompletedEvent,
@@ -82,3 +85,25 @@ async def test_follow__says_where_the_stream_was_cut_before_it_was_read(tmp_path
     assert second == EventsLost()
     assert isinstance(third, ReadEvent)
     assert third.event.index > first.event.index
+
+
+async def test_follow__through_a_position_ends_there_though_its_event_is_no_news(
+    conversation: Conversation,
+) -> None:
+    sessions, session = conversation.sessions, conversation.session_id
+    await conversation.start(Reply(deltas=("a", "b")))
+    told = await conversation.events_through(AgentEventType.TURN_COMPLETED)
+    ended = await sessions.get_agent_snapshot(session)
+    newest = ended.event_token
+
+    async with asyncio.timeout(DEFAULT_TIMEOUT.total_seconds()):
+        followed = [each async for each in sessions.follow(session, "", through=newest)]
+        since_its_end = evolve(ended, event_token="")
+        no_news = [
+            each async for each in sessions.follow(session, since=since_its_end, through=newest)
+        ]
+        cut_off = [each async for each in sessions.follow(session, "", through="of another time")]
+
+    assert [each.event for each in followed if isinstance(each, ReadEvent)] == told
+    assert no_news == []
+    assert cut_off == followed

@@ -11,6 +11,7 @@ import pytest
 from dex_agents_dex import MessageRefused, SessionNotFound, TurnNotFound, client
 from dex_agents_dex.cli.desk import answering_at
 from dex_agents_dex.dex_server import DexServer
+from dex_agents_dex.testing.waiting import DEFAULT_TIMEOUT
 from dex_agents_model import AgentSnapshot
 from dex_agents_model.records import TurnFailed, TurnSucceeded
 
@@ -67,6 +68,18 @@ async def test_wait__for_the_turn_of_a_session_that_nobody_serves_yet_waits_for_
         outcome = await waiting
 
     assert (outcome.turn_id, outcome.answer) == ("turn-1", "an answer")
+
+
+async def test_wait__ends_when_the_session_was_closed_before_it_began(breakable: Breakable) -> None:
+    conversation = breakable.conversation()
+    await conversation.start(Reply(text="an answer"))
+    sessions, session = conversation.sessions, conversation.session_id
+    await sessions.close_session(session)
+
+    async with answering_at(DexServer(breakable.stack.server_address), [SCRIPTED]):
+        with pytest.raises(SessionNotFound, match=r"is closed \(canceled\)"):
+            async with asyncio.timeout(DEFAULT_TIMEOUT.total_seconds()):
+                await sessions.wait_for_turn(session)
 
 
 async def test_wait__for_a_turn_that_has_not_begun_says_so(conversation: Conversation) -> None:

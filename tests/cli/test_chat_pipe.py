@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from . import agent
 from .conftest import ROOT, Bench
@@ -53,3 +55,21 @@ def test_chat__leaves_a_question_open_when_the_pipe_ends(served: Bench, session_
     assert code == 0
     (asked,) = served.read("show", session_id)["snapshot"]["pending_interrupts"]
     assert asked["tool_name"] == "note"
+
+
+def test_chat__does_not_begin_in_a_session_that_is_closed(served: Bench, ended: str) -> None:
+    assert served.run("close", ended).exit_code == 0
+
+    assert _chat(served, ended, "hello\n") == (4, "")
+
+
+def test_chat__ends_when_its_session_is_closed_in_the_middle_of_a_turn(
+    served: Bench, session_id: str
+) -> None:
+    with ThreadPoolExecutor() as threads:
+        chat = threads.submit(_chat, served, session_id, "wait here\n")
+        asyncio.run(served.gate(session_id).wait_until_reached())
+        assert served.run("close", session_id).exit_code == 0
+        code, _ = chat.result()
+
+    assert code == 4

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from uuid import uuid4
 
 import click
+import dex
 from rich.text import Text
 
 from ...client import AgentSessionClient
@@ -97,6 +98,7 @@ async def _is_new(server: DexServer, session_id: str, flow: AgentSessionFlow) ->
 
     Raises:
         Trouble: it is of another Flow type.
+        SessionNotFound: it is closed.
     """
     try:
         info = await describe(server, session_id)
@@ -106,6 +108,10 @@ async def _is_new(server: DexServer, session_id: str, flow: AgentSessionFlow) ->
         raise Trouble(
             f"session {session_id!r} is of the Flow type {info.flow_type!r},"
             f" and the Flow that is named here is {flow.get_flow_type()!r}"
+        )
+    if info.status is not dex.FlowStatus.RUNNING:
+        raise SessionNotFound(
+            f"session {session_id!r} is closed: it can be read, as with `dex-agents show`"
         )
     return False
 

@@ -54,11 +54,12 @@ class Conversation:
         """Until the person leaves.
 
         Raises:
-            AgentSessionError: the session cannot be read.
+            AgentSessionError: the session cannot be read, or was closed.
         """
         token = await self._watcher.begin()
         tasks = {
             asyncio.create_task(self._watcher.follow(token)),
+            asyncio.create_task(self._watcher.keep_looking()),
             asyncio.create_task(self._listen()),
             asyncio.create_task(self._left.wait()),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -53,6 +53,7 @@ _LOOK_EVERY: Final = timedelta(seconds=2)
 _LOOKS: Final = 10
 _BETWEEN_LOOKS: Final = timedelta(milliseconds=50)
 _EARLIER_MESSAGES: Final = 10
+_PASSING: Final = (EngineUnavailable, SessionBusy, WorkerFailed)
 
 
 class Watcher:
@@ -84,17 +85,36 @@ class Watcher:
 
     async def follow(self, token: str) -> None:
         """Show what the session tells behind ``token``, until it is cancelled."""
-        looking = asyncio.create_task(self._keep_looking())
-        try:
-            async with aclosing(self._sessions.follow(self._board.session_id, token)) as followed:
-                async for each in followed:
-                    if isinstance(each, EventsLost):
-                        await self._catch_up()
-                    else:
-                        await self._take(each.event)
-                    self.show_status()
-        finally:
-            looking.cancel()
+        async with aclosing(self._sessions.follow(self._board.session_id, token)) as followed:
+            async for each in followed:
+                if isinstance(each, EventsLost):
+                    await self._catch_up()
+                else:
+                    await self._take(each.event)
+                self.show_status()
+
+    async def keep_looking(self) -> None:
+        """See what no event tells: events may be lost, what the session says of itself never is.
+
+        Raises:
+            SessionNotFound: it is closed, so that nothing comes any more.
+        """
+        unseen = 0
+        while True:
+            await asyncio.sleep(_LOOK_EVERY.total_seconds())
+            turn = self._board.running
+            if turn is None and not self._board.awaited:
+                continue
+            await self._require_open()
+            snapshot = await self._snapshot()
+            if snapshot is None or snapshot.state is None:
+                continue
+            is_over = turn is None or snapshot.state.active_turn_id != turn
+            unseen = unseen + 1 if is_over and self._board.running == turn else 0
+            if unseen > 1:
+                unseen = 0
+                await self._settle(turn)
+                self.show_status()
 
     def show_status(self) -> None:
         self._screen.status(self._board.status)
@@ -224,24 +244,6 @@ class Watcher:
         self._screen.line(told_end_of_call(name, status, outcome or ""))
         self._board.doing = "thinking"
 
-    async def _keep_looking(self) -> None:
-        """Events may be lost; what the session says of itself never is."""
-        unseen = 0
-        while True:
-            await asyncio.sleep(_LOOK_EVERY.total_seconds())
-            turn = self._board.running
-            if turn is None and not self._board.awaited:
-                continue
-            snapshot = await self._snapshot()
-            if snapshot is None or snapshot.state is None:
-                continue
-            is_over = turn is None or snapshot.state.active_turn_id != turn
-            unseen = unseen + 1 if is_over and self._board.running == turn else 0
-            if unseen > 1:
-                unseen = 0
-                await self._settle(turn)
-                self.show_status()
-
     async def _settle(self, turn: TurnId | None) -> None:
         """No event told what became of ``turn``, or of a message."""
         if turn is not None:
@@ -273,10 +275,14 @@ class Watcher:
             await asyncio.sleep(_BETWEEN_LOOKS.total_seconds())
         return None
 
+    async def _require_open(self) -> None:
+        with suppress(*_PASSING):
+            await self._sessions.require_open(self._board.session_id)
+
     async def _snapshot(self) -> AgentSnapshot | None:
         try:
             return await self._sessions.get_agent_snapshot(self._board.session_id)
-        except (EngineUnavailable, SessionBusy, WorkerFailed):
+        except _PASSING:
             return None  # it is best effort; whoever needs it looks again
 
     def _quietly(self, text: str) -> None:
