@@ -20,6 +20,7 @@ from pydantic_ai.capabilities import (
     ValidatedToolArgs,
     WrapModelRequestHandler,
     WrapNodeRunHandler,
+    WrapRunHandler,
     WrapToolValidateHandler,
 )
 from pydantic_ai.exceptions import SkipModelRequest
@@ -30,7 +31,7 @@ from pydantic_ai.messages import (
     UserContent,
 )
 from pydantic_ai.models import Model, ModelRequestContext
-from pydantic_ai.run import AgentRun
+from pydantic_ai.run import AgentRun, AgentRunResult
 from pydantic_ai.tools import AgentDepsT, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_ai.usage import RunUsage
@@ -40,6 +41,7 @@ from dex_agents_model import AgentEventWriter, ToolEffect
 from dex_agents_model.text import is_json_object
 
 from . import private
+from .errors import ModelStepFailed, ending_the_step_alone
 from .live_text import TellingModel, tell
 from .providers import ModelCall
 from .queued import Queued
@@ -120,6 +122,12 @@ class ModelStepCapability(StepCapability[AgentDepsT]):
     def get_wrapper_model(self, model: Model) -> Model:
         return TellingModel(model, self.events, self.used)
 
+    async def wrap_run(
+        self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler
+    ) -> AgentRunResult[Any]:
+        with ending_the_step_alone(ModelStepFailed):
+            return await handler()
+
     async def before_run(self, ctx: RunContext[AgentDepsT]) -> None:
         self.to_deliver.put_into(ctx)
 
@@ -131,7 +139,8 @@ class ModelStepCapability(StepCapability[AgentDepsT]):
         handler: WrapNodeRunHandler[AgentDepsT],
     ) -> NodeResult[AgentDepsT]:
         """Keep what is queued from going to the model in place of the tools' results."""
-        result = await handler(node)
+        with ending_the_step_alone(ModelStepFailed):
+            result = await handler(node)
         if isinstance(result, End) and isinstance(result.data.output, DeferredToolRequests):
             self.queued = Queued.taken_from(ctx)
         return result
@@ -167,7 +176,8 @@ class ModelStepCapability(StepCapability[AgentDepsT]):
         handler: WrapModelRequestHandler,
     ) -> ModelResponse:
         try:
-            response = self._received(ctx, await handler(request_context))
+            with ending_the_step_alone(ModelStepFailed):
+                response = self._received(ctx, await handler(request_context))
         except SkipModelRequest as skip:
             response = self._received(ctx, skip.response)
             raise SkipModelRequest(response) from skip

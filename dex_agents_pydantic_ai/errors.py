@@ -5,6 +5,9 @@ Their messages say all that a person or a model is to read of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from dex_agents_model import ModelCallFailed, RunnerFailed
 
 
@@ -14,6 +17,19 @@ class ModelStepFailed(ModelCallFailed):
 
 class ToolStepFailed(RunnerFailed):
     """The tool was cut off or broke; its work may have happened."""
+
+
+@contextmanager
+def ending_the_step_alone(failed: type[ModelStepFailed | ToolStepFailed]) -> Iterator[None]:
+    """Make ``failed`` of what code of the agent raises to end the program, or an iteration outside of it.
+
+    Pydantic AI runs such code in tasks of its own. From there asyncio ends the Worker for SystemExit
+    and KeyboardInterrupt, and a StopAsyncIteration leaves the run waiting for ever.
+    """
+    try:
+        yield
+    except (SystemExit, KeyboardInterrupt, StopAsyncIteration) as error:
+        raise failed(f"code of the agent raised {describe(error)}") from error
 
 
 def describe(error: BaseException) -> str:

@@ -16,8 +16,13 @@ from pydantic_ai.agent import ModelRequestNode
 from pydantic_ai.capabilities import (
     AgentNode,
     NodeResult,
+    RawToolArgs,
+    ValidatedToolArgs,
     WrapModelRequestHandler,
     WrapNodeRunHandler,
+    WrapRunHandler,
+    WrapToolExecuteHandler,
+    WrapToolValidateHandler,
 )
 from pydantic_ai.exceptions import (
     ApprovalRequired,
@@ -29,14 +34,15 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import ModelResponse, ToolCallPart, ToolReturnPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.result import FinalResult
-from pydantic_ai.tools import AgentDepsT
+from pydantic_ai.run import AgentRunResult
+from pydantic_ai.tools import AgentDepsT, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_graph import End
 
 from dex_agents_model import ToolExecutionError
 
 from . import private
-from .errors import ToolStepFailed, describe
+from .errors import ToolStepFailed, describe, ending_the_step_alone
 from .queued import Queued
 from .step_capability import StepCapability
 
@@ -142,6 +148,36 @@ class ToolStepCapability(StepCapability[AgentDepsT]):
     ) -> AbstractToolset[AgentDepsT]:
         return ToolStepToolset(toolset, self)
 
+    async def wrap_run(
+        self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler
+    ) -> AgentRunResult[Any]:
+        with ending_the_step_alone(ToolStepFailed):
+            return await handler()
+
+    async def wrap_tool_validate(
+        self,
+        ctx: RunContext[AgentDepsT],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: RawToolArgs,
+        handler: WrapToolValidateHandler,
+    ) -> ValidatedToolArgs:
+        with ending_the_step_alone(ToolStepFailed):
+            return await handler(args)
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[AgentDepsT],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: ValidatedToolArgs,
+        handler: WrapToolExecuteHandler,
+    ) -> object:
+        with ending_the_step_alone(ToolStepFailed):
+            return await handler(args)
+
     async def wrap_node_run(
         self,
         ctx: RunContext[AgentDepsT],
@@ -150,7 +186,8 @@ class ToolStepCapability(StepCapability[AgentDepsT]):
         handler: WrapNodeRunHandler[AgentDepsT],
     ) -> NodeResult[AgentDepsT]:
         """End the run where the tool's result would go to the model."""
-        result = await handler(node)
+        with ending_the_step_alone(ToolStepFailed):
+            result = await handler(node)
         if not isinstance(result, ModelRequestNode):
             return result
         self.part = next(

@@ -1,0 +1,114 @@
+"""What code of an agent raises to end the program ends its own Step, and no Worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ModelMessage, ToolCallPart
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.run import AgentRunResult
+from pydantic_ai.tools import ToolDefinition
+
+from dex_agents_model import ToolNotStarted
+from dex_agents_pydantic_ai import PydanticAIRunner
+from dex_agents_pydantic_ai.errors import ModelStepFailed, ToolStepFailed
+
+from .doubles import Session, execution
+
+DEADLINE = 20.0  # seconds, before a Step counts as one that never ends
+ENDING = [SystemExit, KeyboardInterrupt, StopAsyncIteration]
+
+
+@dataclass
+class Raises(AbstractCapability[Any]):
+    """Raises ``error`` at ``place``."""
+
+    place: str
+    error: type[BaseException]
+
+    def at(self, place: str) -> None:
+        if self.place == place:
+            raise self.error
+
+    async def before_run(self, ctx: RunContext[Any]) -> None:
+        self.at("before a run")
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        self.at("before a model request")
+        return request_context
+
+    async def after_run(
+        self, ctx: RunContext[Any], *, result: AgentRunResult[Any]
+    ) -> AgentRunResult[Any]:
+        self.at("after a run")
+        return result
+
+    async def before_tool_validate(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any
+    ) -> Any:
+        self.at("before a validation")
+        return args
+
+    async def before_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any
+    ) -> Any:
+        self.at("before a tool")
+        return args
+
+
+def runner(place: str, error: type[BaseException]) -> PydanticAIRunner[None, str]:
+    raising = Raises(place, error)
+
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        raising.at("in the model")
+        yield "done"
+
+    agent = Agent(FunctionModel(stream_function=answer), capabilities=[raising])
+
+    @agent.instructions
+    async def instructions() -> str:
+        raising.at("in the instructions")
+        return ""
+
+    @agent.tool_plain
+    async def tool() -> str:
+        raising.at("in the tool")
+        return ""
+
+    return PydanticAIRunner(agent)
+
+
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [
+        *product(["before a run", "before a model request", "in the model", "after a run"], ENDING),
+        *product(["in the instructions"], [SystemExit, KeyboardInterrupt]),
+    ],
+)
+async def test_model_step__ends_alone_whatever_the_agent_raises(
+    place: str, error: type[BaseException]
+) -> None:
+    with pytest.raises(ModelStepFailed, match=error.__name__):
+        await asyncio.wait_for(Session(runner(place, error)).ask("hi"), DEADLINE)
+
+
+@pytest.mark.parametrize("error", ENDING)
+@pytest.mark.parametrize(
+    "place", ["before a run", "before a validation", "before a tool", "in the tool", "after a run"]
+)
+async def test_tool_step__ends_alone_whatever_the_agent_raises(
+    place: str, error: type[BaseException]
+) -> None:
+    step = runner(place, error).execute_deferred_tool_call(execution("tool"))
+    with pytest.raises((ToolStepFailed, ToolNotStarted), match=error.__name__):
+        await asyncio.wait_for(step, DEADLINE)
