@@ -22,6 +22,7 @@ from ..engine_process import shared_engine
 from ..errors import clear_errors
 from ..runtime import DEFAULT_DATA_DIR
 from .desk import client_at, desk_at
+from .names import TEXT
 from .probing import ask_whether_it_answers, while_it_answers
 from .trouble import NoServer
 
@@ -78,6 +79,7 @@ def at_a_place(command: C) -> C:
         "--server",
         envvar=SERVER_ADDRESS_VARIABLE,
         show_envvar=True,
+        type=TEXT,
         metavar="HOST:PORT",
         help="The Dex server.",
     )

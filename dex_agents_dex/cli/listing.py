@@ -29,7 +29,7 @@ from .connecting import (
     session_at,
 )
 from .desk import client_at, desk_at
-from .names import SESSION
+from .names import SESSION, TEXT
 from .options import as_json
 from .probing import while_it_answers
 from .trouble import run
@@ -69,7 +69,7 @@ class _Listed:
 
 @click.command()
 @click.option("--status", type=click.Choice(_STATUSES), help="Only sessions of this status.")
-@click.option("--agent", metavar="FLOW_TYPE", help="Only sessions of this Flow type.")
+@click.option("--agent", type=TEXT, metavar="FLOW_TYPE", help="Only sessions of this Flow type.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
 @as_json
 @at_a_place

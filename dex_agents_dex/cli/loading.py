@@ -49,7 +49,7 @@ def load_flow(name: str) -> AgentSessionFlow:
         Exception: whatever the module itself raises.
     """
     module_name, _, path = name.partition(":")
-    if not module_name or not path:
+    if not module_name or not path or module_name.startswith("."):
         raise FlowNotLoaded(f"{name!r} is not of the form MODULE:FLOW, as in my_agent:flow")
     here = str(Path.cwd())
     if here not in sys.path:

@@ -20,9 +20,7 @@ def json_object(text: str) -> str:
     Raises:
         ValueError: it is not; the message says why.
     """
-    if not is_storable(text):
-        raise ValueError("that is no text in UTF-8")
-    size = size_bytes(text)
+    size = size_bytes(utf_8(text))
     if size > MAX_EDITED_ARGUMENT_BYTES:
         raise ValueError(f"that takes {size:,} bytes; at most {MAX_EDITED_ARGUMENT_BYTES:,} do")
     try:
@@ -31,6 +29,17 @@ def json_object(text: str) -> str:
         raise ValueError(f"that is no JSON: {error}") from error
     if not isinstance(data, dict):
         raise ValueError(f"that is no JSON object but {json.dumps(data):.40}")
+    return text
+
+
+def utf_8(text: str) -> str:
+    """``text``, which can be sent.
+
+    Raises:
+        ValueError: it came in another encoding.
+    """
+    if not is_storable(text):
+        raise ValueError("that is no text in UTF-8")
     return text
 
 
@@ -65,6 +74,7 @@ class _Name(click.ParamType[str]):
             self.fail(str(error), param, ctx)
 
 
+TEXT: Final = _Name("text", utf_8)
 SESSION: Final = _Name("session", SessionId)
 QUESTION: Final = _Name("question", InterruptId)
 TURN: Final = _Name("turn", TurnId)

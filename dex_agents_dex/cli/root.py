@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from errno import ENOSPC
 from io import TextIOWrapper
+from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
@@ -17,12 +19,23 @@ from .operating import close, erase, export
 from .questions import question
 from .serving import dev, serve
 from .showing import show
-from .trouble import EXIT_CODES
+from .trouble import EXIT_CODES, Trouble
 
 _PROGRAM = "dex-agents"
 
 
+class _Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.errno != ENOSPC:
+                raise
+            raise Trouble(f"nothing more can be written: {error.strerror}") from error
+
+
 @click.group(
+    cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EXIT_CODES,
 )

@@ -90,7 +90,8 @@ def screen() -> Console:
 
 def write_json(data: object) -> None:
     """One JSON value on one line; nothing of it is lost where the output is not in UTF-8."""
-    is_utf_8 = codecs.lookup(sys.stdout.encoding).name == "utf-8"
+    encoding = "utf-8" if sys.stdout is None else sys.stdout.encoding  # None: it was closed before
+    is_utf_8 = codecs.lookup(encoding).name == "utf-8"
     click.echo(json.dumps(data, ensure_ascii=not is_utf_8))
 
 

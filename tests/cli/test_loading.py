@@ -46,6 +46,7 @@ def test_load_flow__takes_a_flow_or_what_builds_one(module: str, path: str) -> N
     ("name", "told"),
     [
         ("my_agent", "'my_agent' is not of the form MODULE:FLOW, as in my_agent:flow"),
+        ("..:flow", "'..:flow' is not of the form MODULE:FLOW, as in my_agent:flow"),
         (":flow", "':flow' is not of the form MODULE:FLOW, as in my_agent:flow"),
         ("no.such:flow", "there is no module 'no.such' here or among those installed"),
         ("json:flow", "the module 'json' has no 'flow'"),

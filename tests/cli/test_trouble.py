@@ -166,9 +166,11 @@ def test_names__are_refused_before_a_server_is_asked() -> None:
     wrong_question = dex_agents("approve", "s", "call-1", "--server", "nowhere.invalid:1")
     wrong_turn = dex_agents("cancel", "s", "--turn", "3", "--server", "nowhere.invalid:1")
     wrong_message = dex_agents("withdraw", "s", "\udce9", "--server", "nowhere.invalid:1")
+    wrong_agent = dex_agents("sessions", "--agent", "\udce9", "--server", "nowhere.invalid:1")
+    wrong_server = dex_agents("sessions", "--server", "\udce9:1")
 
-    wrong = (wrong_session, wrong_question, wrong_turn, wrong_message)
-    assert [r.exit_code for r in wrong] == [2, 2, 2, 2]
+    wrong = (wrong_session, wrong_question, wrong_turn, wrong_message, wrong_agent, wrong_server)
+    assert [r.exit_code for r in wrong] == [2] * len(wrong)
 
 
 async def test_while_it_answers__ends_the_work_when_the_server_goes(

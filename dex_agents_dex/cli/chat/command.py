@@ -132,7 +132,8 @@ async def _sessions(
 
 @contextmanager
 def _screen() -> Iterator[Screen]:
-    if sys.stdin.isatty() and sys.stdout.isatty():
+    ends = (sys.stdin, sys.stdout)  # None where it was closed before
+    if all(end is not None and end.isatty() for end in ends):
         with others_scroll_by():
             yield Terminal(COMMANDS)
     else:

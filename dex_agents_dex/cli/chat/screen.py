@@ -102,6 +102,6 @@ class PipeScreen:
         pass
 
     def _read_all(self, loop: asyncio.AbstractEventLoop) -> None:
-        for line in sys.stdin:
+        for line in sys.stdin or ():  # None where it was closed before
             loop.call_soon_threadsafe(self._lines.put_nowait, line.rstrip("\n"))
         loop.call_soon_threadsafe(self._lines.put_nowait, None)

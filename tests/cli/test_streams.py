@@ -1,4 +1,4 @@
-"""The command line where text is not in UTF-8."""
+"""The command line where its input and output are not in UTF-8, closed or full."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+
+import pytest
 
 from dex_agents_dex import AgentSessionClient
 
@@ -48,3 +50,29 @@ def test_chat__takes_lines_that_are_not_in_utf_8(served: Bench, session_id: str)
     code, printed = _run(served, "utf-8:strict", *chat, typed=b"caf\xe9\n")
 
     assert (code, "● You said caf\N{REPLACEMENT CHARACTER}." in printed.decode()) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "redirected", "expected"),
+    [
+        ("sessions --json", ">&-", (0, "")),
+        (f"chat {agent.NAME} --session nobody-types", "<&-", (0, "go on with: ")),
+        ("sessions", ">/dev/full", (1, "error: nothing more can be written: No space left on ")),
+    ],
+)
+def test_command__does_without_what_is_closed_and_says_what_is_full(
+    served: Bench, ended: str, command: str, redirected: str, expected: tuple[int, str]
+) -> None:
+    program = (sys.executable, "-m", "dex_agents_dex.cli", *command.split(), *served.server)
+    ran = subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirected}', "sh", *program],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+    )
+
+    code, told = expected
+    assert (ran.returncode, ran.stderr[: len(told)]) == (code, told)
+    assert ran.stderr.count("\n") == bool(told)
