@@ -17,9 +17,11 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelResponse,
+    TextPart,
     ToolCallPart,
     ToolReturnPart,
     UserContent,
+    UserPromptPart,
 )
 from pydantic_ai.models import KnownModelName, Model
 from pydantic_ai.tools import ToolDefinition
@@ -50,7 +52,7 @@ from .history import (
 from .input_size import estimated_tokens
 from .lending import LentHistories
 from .providers import describe_model_calls
-from .resume import deferred_results, shown_to_model, with_full_results
+from .resume import answered_messages, deferred_results, shown_to_model, with_full_results
 from .tool_step import memo_of
 from .turn_output import output_of
 from .usage import failure_of, usage_of
@@ -118,7 +120,8 @@ class ModelStep:
                 infer_name=False,
                 capabilities=[capability, *_reinjection(self.agent)],
             )
-        new = with_full_results(result.new_messages(), turn.tool_calls, turn.shortened_results)
+        new = result.new_messages() or _answered_by_a_hook(result.output, prompt, state, turn)
+        new = with_full_results(new, turn.tool_calls, turn.shortened_results)
         if state is not None and prompt is not None:
             new = with_words_apart(new, prompt)
         output = result.output
@@ -144,6 +147,22 @@ class ModelStep:
 def _reinjection(agent: AbstractAgent[Any, Any]) -> list[ReinjectSystemPrompt[Any]]:
     """Puts the agent's system prompts back where no stored message holds them, such as after a failed first turn."""
     return [ReinjectSystemPrompt(id=_REINJECT_ID)] if private.has_system_prompts(agent) else []
+
+
+def _answered_by_a_hook(
+    output: object,
+    prompt: str | Sequence[UserContent] | None,
+    state: RunState | None,
+    turn: AgentTurnContext,
+) -> list[ModelMessage]:
+    """What a run would have said whose capability has ended it in place of the model, after an error or at once."""
+    kept = answered_messages(state, turn.tool_calls)[len(state.messages) :] if state else ()
+    answer = output if isinstance(output, str) else output_of(output, ())
+    return [
+        *kept,
+        *([] if prompt is None else [ModelRequest([UserPromptPart(prompt)])]),
+        ModelResponse([TextPart(answer or "")]),
+    ]
 
 
 def _message_of_user(turn: AgentTurnContext) -> AgentMessage:

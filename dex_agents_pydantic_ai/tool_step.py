@@ -146,8 +146,15 @@ class ToolStep:
                 if approved
                 else None,
             )
-            while not isinstance(node, End):
-                node = await run.next(node)
+            failure: Exception | None = None
+            try:
+                while not isinstance(node, End):
+                    node = await run.next(node)
+            except Exception as error:
+                failure = error
+                raise
+        if failure is not None:  # a hook has an answer for it, but a tool's Step needs none
+            raise failure
         output: object = node.data.output
         if not isinstance(output, DeferredToolRequests):
             raise ToolStepFailed("the run of the tool ended with an answer of the agent")

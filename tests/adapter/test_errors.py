@@ -1,9 +1,9 @@
-"""What code of an agent raises to end the program ends its own Step, and no Worker."""
+"""What code of an agent raises ends its own Step and no Worker, and its hooks may answer for it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -17,11 +17,11 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 
-from dex_agents_model import ToolNotStarted
+from dex_agents_model import ToolNotStarted, TurnCompleted
 from dex_agents_pydantic_ai import PydanticAIRunner
 from dex_agents_pydantic_ai.errors import ModelStepFailed, ToolStepFailed
 
-from .doubles import Session, execution
+from .doubles import Chunk, ScriptedModel, Session, execution, succeeded, tool_call
 
 DEADLINE = 20.0  # seconds, before a Step counts as one that never ends
 ENDING = [SystemExit, KeyboardInterrupt, StopAsyncIteration]
@@ -112,3 +112,49 @@ async def test_tool_step__ends_alone_whatever_the_agent_raises(
     step = runner(place, error).execute_deferred_tool_call(execution("tool"))
     with pytest.raises((ToolStepFailed, ToolNotStarted), match=error.__name__):
         await asyncio.wait_for(step, DEADLINE)
+
+
+@dataclass
+class Answers(AbstractCapability[Any]):
+    """Ends each run whose model has failed."""
+
+    async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> Any:
+        return AgentRunResult("sorry")
+
+
+def answering_runner(*scripts: Iterable[Chunk]) -> PydanticAIRunner[None, str]:
+    agent = Agent(ScriptedModel(*scripts), capabilities=[Answers()])
+
+    @agent.tool_plain
+    def tool() -> str:
+        raise ValueError("no such order")
+
+    return PydanticAIRunner(agent)
+
+
+async def test_hook_that_answers_for_the_model__ends_the_turn_with_its_answer() -> None:
+    played = Session(answering_runner())
+
+    assert isinstance(await played.ask("hi"), TurnCompleted)
+
+    assert [message.text for message in played.messages] == ["hi", "sorry"]
+
+
+async def test_hook_that_answers_for_the_model__leaves_no_call_without_a_result() -> None:
+    played = Session(answering_runner([tool_call("tool", call_id="a")]))
+    await played.ask("hi")
+
+    await played.resume(succeeded("a", "found"), steering=("quick",))
+
+    assert [(message.role, message.text) for message in played.messages] == [
+        ("user", "hi"),
+        ("assistant", None),
+        ("tool", "found"),
+        ("user", "quick"),
+        ("assistant", "sorry"),
+    ]
+
+
+async def test_hook_that_answers_for_the_model__hides_no_error_of_a_tool() -> None:
+    with pytest.raises(ToolStepFailed, match="ValueError: no such order"):
+        await answering_runner().execute_deferred_tool_call(execution("tool"))
