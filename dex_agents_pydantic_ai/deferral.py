@@ -26,6 +26,7 @@ from pydantic_ai.capabilities import (
 from pydantic_ai.exceptions import SkipModelRequest
 from pydantic_ai.messages import (
     AgentStreamEvent,
+    ModelMessage,
     ModelResponse,
     ToolCallPart,
     UserContent,
@@ -102,6 +103,10 @@ class ModelStepCapability(StepCapability[AgentDepsT]):
     """Those of the tool calls of the turn."""
     output_call_ids: set[str] = field(default_factory=set)
     """Tool calls that are the model's final result."""
+    refused_call_ids: set[str] = field(default_factory=set)
+    """Tool calls in answers that a hook has refused: the model was asked again, and no Step runs them."""
+    was_refused: bool = False
+    """Whether the answer before was."""
     loaded: Sequence[str] = ()
     """The capabilities on demand that were loaded when the model answered last."""
     to_deliver: Queued = Queued()
@@ -175,15 +180,29 @@ class ModelStepCapability(StepCapability[AgentDepsT]):
         request_context: ModelRequestContext,
         handler: WrapModelRequestHandler,
     ) -> ModelResponse:
+        if self.was_refused:
+            self._note_refused(request_context.messages)
         try:
             with ending_the_step_alone(ModelStepFailed):
                 response = self._received(ctx, await handler(request_context))
         except SkipModelRequest as skip:
             response = self._received(ctx, skip.response)
             raise SkipModelRequest(response) from skip
+        except ModelRetry:
+            self.was_refused = True
+            raise
         self.loaded = sorted(ctx.loaded_capability_ids)
         self.model_calls.append(ModelCall(request_context.model.model_name, response))
         return response
+
+    def _note_refused(self, messages: Sequence[ModelMessage]) -> None:
+        """It stands in the history as it came, for the model to see what was refused."""
+        self.was_refused = False
+        last = next((each for each in reversed(messages) if isinstance(each, ModelResponse)), None)
+        if last is not None:
+            refused = {call.tool_call_id for call in last.tool_calls}
+            self.refused_call_ids |= refused
+            self.taken_ids |= refused
 
     def _received(self, ctx: RunContext[AgentDepsT], response: ModelResponse) -> ModelResponse:
         return self._without_early_result(ctx, as_received(response, self.taken_ids))

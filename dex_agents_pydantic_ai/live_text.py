@@ -57,7 +57,8 @@ class TellingModel(WrapperModel):
                 self._used.incr(stream.usage)
                 self._used.requests += has_begun
                 raise
-            return stream.get()
+        # A FallbackModel notes in a suspended answer who goes on with it when the stream is closed.
+        return stream.get()
 
 
 def tell(event: AgentStreamEvent, events: AgentEventWriter) -> None:

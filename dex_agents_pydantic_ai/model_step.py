@@ -127,7 +127,8 @@ class ModelStep:
         output = result.output
         calls = output.calls if isinstance(output, DeferredToolRequests) else []
         resumed = state.call_ids if state else ()
-        _check_answers(new, calls, resumed, capability.output_call_ids)
+        settled = {*resumed, *capability.output_call_ids, *capability.refused_call_ids}
+        _check_answers(new, calls, settled)
         messages = (*before, *new)
         usage = usage_of(capability.used)
         metadata = describe_model_calls(capability.model_calls)
@@ -209,16 +210,14 @@ def _policy(definition: ToolDefinition, turn: AgentTurnContext) -> ToolPolicy:
 def _check_answers(
     new: Sequence[ModelMessage],
     pending: Sequence[ToolCallPart],
-    resumed: Sequence[str],
-    output_call_ids: set[str],
+    settled: set[str],
 ) -> None:
-    """Every call got its result from a Step of its own, or goes to one now.
+    """Every call got its result from a Step of its own, or goes to one now. The ``settled`` ones need none.
 
     Raises:
         ModelStepFailed: something in the agent answered a call, or dropped one.
     """
     returns = [part for part in _request_parts(new) if isinstance(part, ToolReturnPart)]
-    settled = {*resumed, *output_call_ids}
     inline = sorted(
         part.tool_call_id
         for part in returns

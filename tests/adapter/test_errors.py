@@ -9,15 +9,15 @@ from itertools import product
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, RunContext
+from pydantic_ai import Agent, ModelRetry, RunContext
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelMessage, ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 
-from dex_agents_model import ToolNotStarted, TurnCompleted
+from dex_agents_model import ToolCallsRequested, ToolNotStarted, TurnCompleted
 from dex_agents_pydantic_ai import PydanticAIRunner
 from dex_agents_pydantic_ai.errors import ModelStepFailed, ToolStepFailed
 
@@ -158,3 +158,39 @@ async def test_hook_that_answers_for_the_model__leaves_no_call_without_a_result(
 async def test_hook_that_answers_for_the_model__hides_no_error_of_a_tool() -> None:
     with pytest.raises(ToolStepFailed, match="ValueError: no such order"):
         await answering_runner().execute_deferred_tool_call(execution("tool"))
+
+
+@dataclass
+class Refuses(AbstractCapability[Any]):
+    """Lets no tool be called with the word "all"."""
+
+    async def after_model_request(
+        self,
+        ctx: RunContext[Any],
+        *,
+        request_context: ModelRequestContext,
+        response: ModelResponse,
+    ) -> ModelResponse:
+        if any("all" in call.args_as_json_str() for call in response.tool_calls):
+            raise ModelRetry("name one of them")
+        return response
+
+
+async def test_hook_that_refuses_an_answer__has_the_model_asked_again_and_no_tool_run() -> None:
+    model = ScriptedModel(
+        [tool_call("tool", '{"which":"all"}', "a")], [tool_call("tool", '{"which":"7"}', "a")]
+    )
+    agent = Agent(model, capabilities=[Refuses()])
+
+    @agent.tool_plain
+    def tool(which: str) -> str:
+        return which
+
+    asked = await Session(PydanticAIRunner(agent)).ask("hi")
+
+    assert isinstance(asked, ToolCallsRequested)
+    # The refused call stands in the history, so the next one needs an ID of its own.
+    assert [(call.tool_call_id, call.arguments) for call in asked.tool_calls] == [
+        ("a-2", '{"which":"7"}')
+    ]
+    assert len(model.received) == 2

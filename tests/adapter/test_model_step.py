@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -30,9 +30,10 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturnPart,
 )
-from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models import ModelRequestContext, StreamedResponse
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, FunctionModel
+from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.run import AgentRun
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
@@ -413,6 +414,22 @@ async def test_run_model_step__tells_each_piece_once_and_before_the_next_comes(
     pieces = [("text_delta", piece) for piece in ("a", "b", "c")]
     assert told == [pieces[:1], pieces[:2], pieces]
     assert events.told == pieces
+
+
+async def test_run_model_step__keeps_what_a_model_notes_as_its_stream_closes() -> None:
+    """As a FallbackModel does, of which model goes on with a suspended answer."""
+
+    class Noting(WrapperModel):
+        @asynccontextmanager
+        async def request_stream(self, *request: Any) -> AsyncGenerator[StreamedResponse]:
+            async with self.wrapped.request_stream(*request) as stream:
+                yield stream
+                stream.provider_response_id = "noted"
+
+    outcome = await Session(PydanticAIRunner(Agent(Noting(ScriptedModel(["hi"]))))).ask("hi")
+
+    assert outcome.metadata is not None
+    assert outcome.metadata.response_id == "noted"
 
 
 async def test_run_model_step__keeps_the_deadline_for_the_first_event_of_a_stream() -> None:
