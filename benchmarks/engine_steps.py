@@ -91,7 +91,7 @@ async def compare(steps: int, flows: int) -> None:
             await print_speed(small, steps)
             await large.run_many(flows, FILL_FLOWS_AT_ONCE, 1)
             await print_growth(small, large, steps)
-        await print_ceiling(scratch, steps // 10)
+        await print_ceiling(scratch, steps)
         few = await bytes_per_step(scratch, "empty", steps)
         many = await bytes_per_step(scratch, "large", steps)
         print(f"{'on disk':<22} {few:7.0f} bytes a Step")

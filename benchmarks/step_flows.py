@@ -176,9 +176,9 @@ async def _process(module: str, *options: str) -> AsyncIterator[Server]:
 async def bench(
     name: str, scratch: Path, store: str, serve: Serve = engine_on, *, idle_streams: int = 1
 ) -> AsyncIterator[Bench]:
-    """`idle_streams` of each queue the Worker keeps: the SDK ends a stream that is between two tasks
-    while so many others are, too. With one, which is its default, some two Steps are under way at
-    once, however many Flows there are; more of them cost a lone Step time.
+    """The SDK ends a stream that is between two tasks while `idle_streams` others of its queue are.
+
+    With one, its default, about two Steps are ever under way, however many Flows there are.
     """
     data_dir = scratch / store
     async with serve(data_dir) as server:
