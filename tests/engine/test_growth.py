@@ -1,5 +1,6 @@
 """A Step, and a start of the engine, cost the same however many Flows there were before."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -69,7 +70,10 @@ async def test_statements__of_a_flow_do_not_grow_with_the_flows_before_it(
 
 
 async def test_restart__takes_up_nothing_of_ten_thousand_flows_that_wait(tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
     async def wait(context: AsyncContext, given: str) -> Wait:
+        asked.set()
         return Wait.until(Timer.by_duration(timedelta(hours=1)))
 
     async def wake(context: AsyncContext, given: str) -> StepDecision:
@@ -78,6 +82,7 @@ async def test_restart__takes_up_nothing_of_ten_thousand_flows_that_wait(tmp_pat
     data, flow = tmp_path / "data", Scenario(step("Waiting", wake, wait_for=wait))
     async with DevEngine(data) as engine, rig(engine, tmp_path, flow) as made:
         await made.client.start_flow(flow, "f", "")
+        await asked.wait()  # its Worker and its engine end what they have begun
     with closing(sqlite3.connect(data / "engine.sqlite3")) as store:
         store.executescript(COPIES.format(last=OPEN_FLOWS - 1))
 
