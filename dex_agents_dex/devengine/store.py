@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
-from attrs import define, frozen
+from attrs import Factory, define, frozen
 
 from dex_agents_dex.devengine.core.rows import Row
 from dex_agents_dex.devengine.data_directory import STORE_FILE_NAME
@@ -23,7 +23,8 @@ from dex_agents_dex.devengine.schema import STATEMENTS, TABLES, VERSION
 
 _LOGGER = logging.getLogger(__name__)
 
-_MOST_PER_COMMIT: Final = 256
+_ENOUGH_PER_COMMIT: Final = 256
+_TURNS_TO_GATHER: Final = 3
 
 T = TypeVar("T")
 
@@ -55,7 +56,8 @@ class Store:
     _connection: sqlite3.Connection
     _loop: asyncio.AbstractEventLoop
     _on_failure: Callable[[BaseException], None]
-    _jobs: queue.SimpleQueue[_Job | None]
+    _jobs: queue.SimpleQueue[list[_Job] | None]
+    _gathered: list[_Job] = Factory(list)  # for the thread, which does not know of them yet
     _thread: threading.Thread | None = None
     _submitted: int = 0
     _durable: int = 0
@@ -104,7 +106,9 @@ class Store:
     def submit(self, rows: Sequence[Row], on_durable: Callable[[], None]) -> None:
         """Write one transaction; `on_durable` runs on the event loop once it is on disk."""
         self._submitted += 1
-        self._jobs.put(_Write(rows, on_durable))
+        if not self._gathered:
+            self._loop.call_soon(self._gather, _TURNS_TO_GATHER)
+        self._gathered.append(_Write(rows, on_durable))
 
     async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         answer: asyncio.Future[T] = self._loop.create_future()
@@ -117,7 +121,8 @@ class Store:
             else:
                 self._loop.call_soon_threadsafe(_answer_if_waiting, answer, result)
 
-        self._jobs.put(_Read(run))
+        self._gathered.append(_Read(run))
+        self._pass_on()
         return await answer
 
     async def barrier(self) -> None:
@@ -132,14 +137,27 @@ class Store:
     async def close(self) -> None:
         """Write what is left, then close the file."""
         if self._thread is not None:
+            self._pass_on()
             self._jobs.put(None)
             await asyncio.to_thread(self._thread.join)
         self._connection.close()
 
+    def _gather(self, turns: int) -> None:
+        """Frames that arrived together become results within so many turns of the event loop: the
+        thread hears of them together, wakes up once and commits once."""
+        if turns > 1:
+            self._loop.call_soon(self._gather, turns - 1)
+        else:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        if self._gathered:
+            self._jobs.put(self._gathered)
+            self._gathered = []
+
     def _work(self) -> None:
         try:
-            while (job := self._jobs.get()) is not None:
-                batch: list[_Job] = [job]
+            while (batch := self._jobs.get()) is not None:
                 is_last = self._collect(batch)
                 self._run_batch(batch)
                 if is_last:
@@ -149,14 +167,14 @@ class Store:
 
     def _collect(self, batch: list[_Job]) -> bool:
         """Add what is queued already; True when the store is to close after this batch."""
-        while len(batch) < _MOST_PER_COMMIT:
+        while len(batch) < _ENOUGH_PER_COMMIT:
             try:
-                job = self._jobs.get_nowait()
+                jobs = self._jobs.get_nowait()
             except queue.Empty:
                 return False
-            if job is None:
+            if jobs is None:
                 return True
-            batch.append(job)
+            batch += jobs
         return False
 
     def _run_batch(self, batch: Sequence[_Job]) -> None:
