@@ -61,20 +61,6 @@ async def test_store__writes_in_order_and_shares_commits(tmp_path: Path) -> None
     assert failures == []
 
 
-async def test_store__shares_a_commit_among_neighbouring_turns_of_the_event_loop(
-    tmp_path: Path,
-) -> None:
-    store, _ = _open(tmp_path)
-    store.start()
-    written = asyncio.Event()
-    store.submit([rows.PutAttribute(1, "a", b"1")], lambda: None)
-    await asyncio.sleep(0)
-    store.submit([rows.PutAttribute(1, "b", b"2")], written.set)
-    await written.wait()
-    assert (store.transactions, store.commits) == (2, 1)
-    await store.close()
-
-
 async def test_store__writes_at_its_end_what_it_was_given_just_before(tmp_path: Path) -> None:
     store, _ = _open(tmp_path)
     store.start()
