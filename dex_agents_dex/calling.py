@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import dex
+import grpc
 
 from dex_agents_model.ids import SessionId
 
@@ -31,7 +32,7 @@ async def retrying(
     *,
     within: timedelta = BRIEF,
 ) -> R:
-    """Repeat ``call`` while a lock is held or no server answers.
+    """Repeat ``call`` while a lock is held, no server answers, or a Worker is lost that was to answer.
 
     ``call`` must count once however often it is made: it carries an ID that stays the same.
 
@@ -47,12 +48,18 @@ async def retrying(
             try:
                 return await call()
             except dex.DexServiceError as error:
-                passing = isinstance(error, dex.RpcLockConflictError) or is_unreachable(error)
-                if not passing or loop.time() >= give_up_at:
+                if not _is_passing(error) or loop.time() >= give_up_at:
                     raise
                 was_cut_off = was_cut_off or is_unreachable(error)
             await asyncio.sleep(pause.total_seconds())
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _is_passing(error: dex.DexServiceError) -> bool:
+    """Whether the same call may get through a moment later."""
+    if isinstance(error, dex.WorkerInvocationError):
+        return error.worker_code is grpc.StatusCode.UNAVAILABLE
+    return isinstance(error, dex.RpcLockConflictError) or is_unreachable(error)
 
 
 async def read_entries(
