@@ -70,7 +70,8 @@ class DeferringAgent(WrapperAgent[AgentDepsT, Any]):
     async def iter(self, *args: Any, **options: Any) -> AsyncIterator[AgentRun[AgentDepsT, Any]]:
         async with self.wrapped.iter(*args, **options) as run:
             private.allow_deferred_tools(run)
-            private.go_on(run, prompt=self._prompt, model_calls=self._model_calls)
+            if self._model_calls:
+                private.go_on(run, prompt=self._prompt, model_calls=self._model_calls)
             yield run
 
 

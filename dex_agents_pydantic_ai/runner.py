@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeAlias, TypeVar, cast
 
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.models import KnownModelName, Model
+from pydantic_ai.tools import ToolDefinition
 
 from dex_agents_model import (
     AgentTurnContext,
@@ -80,6 +81,7 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         self._model = model
         self._summary_model = summary_model
         self._warns_of_missing_tools = not allow_missing_tools
+        self._warned_of: set[str] = set()
         self._histories = LentHistories()
         self._models = NamedModels()
 
@@ -97,6 +99,7 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
         step = ModelStep(self._agent, model, deps, _conversation_id(turn.flow_id), self._histories)
         outcome = await step.run(turn, capability)
         self._warn_of_missing_tools(turn.options.tool_policies, capability.listed)
+        self._warn_of_sequential_tools(capability.listed)
         return outcome
 
     async def execute_deferred_tool_call(self, call: DeferredToolExecution) -> ToolExecutionResult:
@@ -167,6 +170,17 @@ class PydanticAIRunner(Generic[DepsT, OutputT]):
                 name,
                 ", ".join(sorted(listed)) or "no tools",
             )
+
+    def _warn_of_sequential_tools(self, listed: Mapping[str, ToolDefinition]) -> None:
+        """Said once of each: in a session their calls wait for no others."""
+        sequential = {name for name, definition in listed.items() if definition.sequential}
+        for name in sorted(sequential - self._warned_of):
+            _LOG.warning(
+                "the tool %r is sequential, but in a session the calls of one answer run side by side:"
+                " set parallel_tool_calls=False in the model's settings, or let the tool take a lock",
+                name,
+            )
+        self._warned_of |= sequential
 
 
 def _conversation_id(session: SessionId) -> str:

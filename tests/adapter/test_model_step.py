@@ -184,6 +184,28 @@ async def test_run_model_step__runs_the_agent_inside_a_wrapper_by_its_iter() -> 
     assert begun == [SESSION]
 
 
+async def test_run_model_step__leaves_the_prompt_to_an_agent_that_rewrites_it() -> None:
+    class Polite(WrapperAgent[None, Any]):
+        """Says please."""
+
+        @asynccontextmanager
+        async def iter(self, *args: Any, **options: Any) -> AsyncIterator[AgentRun[None, Any]]:
+            options["user_prompt"] = f"Please: {options['user_prompt']}"
+            async with super().iter(*args, **options) as run:
+                yield run
+
+    seen: list[object] = []
+
+    def note(ctx: RunContext[None]) -> None:
+        seen.append(ctx.prompt)
+
+    agent = Agent(ScriptedModel(["hi"]), instructions=note)
+
+    await Session(PydanticAIRunner(Polite(agent))).ask("say hi")
+
+    assert seen == ["Please: say hi"]
+
+
 async def test_run_model_step__defers_tools_of_an_agent_whose_output_lists_deferred_requests() -> (
     None
 ):

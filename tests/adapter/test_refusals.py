@@ -317,3 +317,21 @@ async def test_runner__does_not_warn_of_tools_that_may_be_missing(
     await Session(runner, options=with_policies(gone=READ)).ask("first")
 
     assert caplog.records == []
+
+
+async def test_runner__warns_once_of_each_tool_that_cannot_be_sequential(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent = Agent(ScriptedModel(["one"], ["two"]), toolsets=[functions()])
+
+    @agent.tool_plain(sequential=True)
+    def alone() -> str:
+        return ""
+
+    played = Session(PydanticAIRunner(agent))
+
+    await played.ask("first")
+    await played.ask("second")
+
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert warning.startswith("the tool 'alone' is sequential, but in a session")
