@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Final, TypeVar
 import click
 import dex
 
+from dex_agents_model.errors import StateCorrupt
+
 from ..dex_server import TOKEN_FILE_VARIABLE
 from ..errors import (
     AccessDenied,
@@ -69,6 +71,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     except (AgentSessionError, dex.DexServiceError) as error:
         raise told(error) from error
+    except StateCorrupt as error:  # such as a record of a later release
+        raise Trouble(str(error)) from error
 
 
 def told(error: AgentSessionError | dex.DexServiceError) -> Trouble:

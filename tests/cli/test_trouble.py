@@ -20,7 +20,9 @@ from google.protobuf.empty_pb2 import Empty
 
 from dex_agents_dex import EngineUnavailable
 from dex_agents_dex.cli import main, probing
+from dex_agents_dex.cli.trouble import Trouble, run
 from dex_agents_dex.dex_server import SERVER_ADDRESS_VARIABLE
+from dex_agents_model import AgentUsage, wire
 
 from . import agent
 from .conftest import Bench, dex_agents
@@ -171,6 +173,16 @@ def test_names__are_refused_before_a_server_is_asked() -> None:
 
     wrong = (wrong_session, wrong_question, wrong_turn, wrong_message, wrong_agent, wrong_server)
     assert [r.exit_code for r in wrong] == [2] * len(wrong)
+
+
+def test_run__tells_of_a_record_of_a_later_release_in_one_line() -> None:
+    async def read() -> None:
+        wire.load({"v": 2}, AgentUsage)
+
+    with pytest.raises(Trouble, match="has the form 2; this release reads form 1") as raised:
+        run(read())
+
+    assert raised.value.exit_code == 1
 
 
 async def test_while_it_answers__ends_the_work_when_the_server_goes(

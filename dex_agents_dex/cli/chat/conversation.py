@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 from uuid import uuid4
 
@@ -15,7 +16,7 @@ from dex_agents_model.records import AgentInterrupt, MessageRole
 from dex_agents_model.text import digest
 
 from ...client import AgentSessionClient
-from ...errors import AgentSessionError
+from ...errors import AgentSessionError, MessageRefused
 from ..names import json_object
 from ..words import BAD, MESSAGE_REFUSED, QUIET, in_one_line, told_queued, told_words
 from .board import Board
@@ -144,12 +145,12 @@ class Conversation:
         message_id = uuid4().hex
         self._board.sent.add(message_id)
         self._say(text, " (to the running turn)" if self._board.running is not None else "")
-        for asked in self._board.questions:
-            self._board.answered.add(asked.interrupt_id)
-        if not await self._sessions.steer_user_message(
-            self._board.session_id, text, message_id=message_id
-        ):
-            self._screen.line(Text(f"  {MESSAGE_REFUSED}", BAD))
+        with self._answering(*(asked.interrupt_id for asked in self._board.questions)):
+            accepted = await self._sessions.steer_user_message(
+                self._board.session_id, text, message_id=message_id
+            )
+            if not accepted:
+                raise MessageRefused(MESSAGE_REFUSED)
 
     async def _cancel(self, _: str) -> None:
         self._board.doing = "cancelling"
@@ -216,16 +217,16 @@ class Conversation:
         edited: str | None = None,
         why: str | None = None,
     ) -> None:
-        self._board.answered.add(InterruptId(asked.interrupt_id))
-        accepted = await self._sessions.resolve_interrupt(
-            self._board.session_id,
-            asked.interrupt_id,
-            approved=approved,
-            rejection_message=why,
-            arguments_digest=asked.arguments_digest,
-            edited_arguments=edited,
-            resolved_by=self._person,
-        )
+        with self._answering(asked.interrupt_id):
+            accepted = await self._sessions.resolve_interrupt(
+                self._board.session_id,
+                asked.interrupt_id,
+                approved=approved,
+                rejection_message=why,
+                arguments_digest=asked.arguments_digest,
+                edited_arguments=edited,
+                resolved_by=self._person,
+            )
         if not accepted:
             self._quietly("  too late: it does not wait any more")
         elif edited is not None and edited != asked.arguments:
@@ -234,6 +235,17 @@ class Conversation:
             self._quietly("  approved" if approved else "  not approved")
         self._board.drop(asked.interrupt_id)
         self._watcher.show_question()
+
+    @contextmanager
+    def _answering(self, *questions: InterruptId) -> Iterator[None]:
+        """An answer of this conversation's own is told by no event; one that fails leaves its question open."""
+        self._board.answered.update(questions)
+        try:
+            yield
+        except (AgentSessionError, dex.DexServiceError):
+            self._board.answered.difference_update(questions)
+            self._watcher.ask_again()
+            raise
 
     # --- the rest ------------------------------------------------------------------------------
 
