@@ -35,6 +35,7 @@ from .probing import while_it_answers
 from .trouble import run
 from .words import (
     QUIET,
+    counted,
     in_one_line,
     safe,
     screen,
@@ -47,6 +48,7 @@ from .words import (
 )
 
 _PAGE: Final = 100
+_NAMED_FLOWS: Final = 5
 _CLOSED: Final = "closed"
 _STATUSES: Final = (*(status.value for status in AgentStatus), _CLOSED)
 
@@ -83,7 +85,11 @@ def sessions(
       dex-agents sessions
       dex-agents sessions --status waiting_for_approval --json
     """
-    listed = run(_sessions(place, status, agent, limit))
+    listed, left_out = run(_sessions(place, status, agent, limit))
+    if left_out:
+        told = ", ".join(sorted(map(in_one_line, left_out))[:_NAMED_FLOWS])
+        flows = counted(len(left_out), "Flow")
+        click.echo(f"{flows} left out, no session or one that cannot be read: {told}", err=True)
     if as_json:
         write_json([_session_data(each) for each in listed])
         return
@@ -123,8 +129,10 @@ def _session_data(each: _Listed) -> dict[str, object]:
 
 async def _sessions(
     place: Place, status: str | None, agent: str | None, limit: int
-) -> list[_Listed]:
+) -> tuple[list[_Listed], set[str]]:
+    """The sessions, and the IDs of Flows that did not answer as one."""
     listed: list[_Listed] = []
+    left_out: set[str] = set()
     async with (
         existing_server_at(place) as server,
         client_at(server) as client,
@@ -137,12 +145,13 @@ async def _sessions(
                     try:
                         each = _Listed(found, await reader.get_agent_snapshot(found.flow_id))
                     except WorkerFailed:
-                        continue  # a Flow of another kind
+                        left_out.add(found.flow_id)
+                        continue
                     if status in (None, each.status):
                         listed.append(each)
                     if len(listed) == limit:
-                        return listed
-    return listed
+                        return listed, left_out
+    return listed, left_out
 
 
 def _query(status: str | None, agent: str | None) -> str:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from dex_agents_dex import AgentSessionClient
+from dex_agents_dex import AgentSessionClient, WorkerFailed
 from dex_agents_dex.testing import wait_for_agent_snapshot
 from dex_agents_model import AgentSnapshot
 
@@ -167,6 +167,22 @@ def test_sessions__lists_by_agent_and_to_a_limit(served: Bench, ended: str) -> N
     assert served.read("sessions", "--agent", "Nobody") == []
     assert len(served.read("sessions", "--agent", agent.FLOW_TYPE, "--limit", "1")) == 1
     assert served.run("sessions", "--agent", "Nobody").stdout == "no sessions\n"
+
+
+def test_sessions__names_those_that_cannot_be_read(
+    served: Bench, ended: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unreadable(sessions: AgentSessionClient, session_id: str) -> AgentSnapshot:
+        raise WorkerFailed(f"session {session_id!r} got no answer")
+
+    monkeypatch.setattr(AgentSessionClient, "get_agent_snapshot", unreadable)
+    result = served.run("sessions", "--status", "waiting_for_user_message", "--limit", "1000")
+
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "no sessions of status waiting_for_user_message\n",
+    )
+    assert "left out, no session or one that cannot be read: " in result.stderr
 
 
 def test_messages__prints_one_a_line(served: Bench, ended: str) -> None:
