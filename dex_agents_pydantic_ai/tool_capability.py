@@ -125,6 +125,8 @@ class ToolStepCapability(StepCapability[AgentDepsT]):
     """What was queued for the model."""
     has_started: bool = False
     """Whether the tool's body was entered."""
+    failure: Exception | None = None
+    """What ended the run, before hooks made something else of it."""
     escaped: Exception | None = None
     """What left the tool's body, control flow aside."""
     cut_off: Exception | None = None

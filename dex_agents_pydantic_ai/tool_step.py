@@ -116,6 +116,17 @@ class ToolStep:
     async def _run_tool(
         self, execution: DeferredToolExecution, capability: ToolStepCapability[Any]
     ) -> DeferredToolRequests:
+        """Raises what ended the run as it was, whatever hooks have made of it."""
+        try:
+            return await self._run(execution, capability)
+        except Exception:
+            if (failure := capability.failure) is None:
+                raise
+            raise failure from failure.__cause__
+
+    async def _run(
+        self, execution: DeferredToolExecution, capability: ToolStepCapability[Any]
+    ) -> DeferredToolRequests:
         call = ModelResponse(parts=[capability.call])
         # Only what a person has approved runs as approved: a tool that asks for approval while it
         # runs would otherwise get it from nobody.
@@ -146,15 +157,16 @@ class ToolStep:
                 if approved
                 else None,
             )
-            failure: Exception | None = None
             try:
                 while not isinstance(node, End):
                     node = await run.next(node)
             except Exception as error:
-                failure = error
+                capability.failure = error
                 raise
-        if failure is not None:  # a hook has an answer for it, but a tool's Step needs none
-            raise failure
+        if (
+            capability.failure is not None
+        ):  # a hook has an answer for it, but a tool's Step needs none
+            raise capability.failure
         output: object = node.data.output
         if not isinstance(output, DeferredToolRequests):
             raise ToolStepFailed("the run of the tool ended with an answer of the agent")

@@ -17,7 +17,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 
-from dex_agents_model import ToolCallsRequested, ToolNotStarted, TurnCompleted
+from dex_agents_model import ToolCallsRequested, ToolExecutionError, ToolNotStarted, TurnCompleted
 from dex_agents_pydantic_ai import PydanticAIRunner
 from dex_agents_pydantic_ai.errors import ModelStepFailed, ToolStepFailed
 
@@ -194,3 +194,23 @@ async def test_hook_that_refuses_an_answer__has_the_model_asked_again_and_no_too
         ("a-2", '{"which":"7"}')
     ]
     assert len(model.received) == 2
+
+
+@dataclass
+class Translates(AbstractCapability[Any]):
+    """Gives each error of a run the application's own name."""
+
+    async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> Any:
+        raise RuntimeError("the application broke") from error
+
+
+async def test_hook_that_translates_errors__does_not_make_a_refusal_a_broken_tool() -> None:
+    agent = Agent(retries=0, capabilities=[Translates()])
+
+    @agent.tool_plain
+    def tool() -> str:
+        raise ModelRetry("no such order")
+
+    runner = PydanticAIRunner(agent, model=ScriptedModel())
+    with pytest.raises(ToolExecutionError, match=r"^no such order$"):
+        await runner.execute_deferred_tool_call(execution("tool"))
