@@ -41,7 +41,7 @@ _MESSAGE_BYTES: Final = 32 * 1024
 _MESSAGES_IN_A_FULL_STREAM: Final = 16
 """At least: a Stream is cut by whole messages, and who had not read it sees that only where an attempt is cut."""
 _GATHERED: Final = timedelta(milliseconds=20)
-"""How long an event waits for others: nobody sees it, and a tool that does nothing has finished."""
+"""How long an event waits for others; nobody sees it."""
 _APART: Final = timedelta(milliseconds=50)
 """Between two messages while an attempt goes on telling: text that grows twenty times a second seems to flow."""
 

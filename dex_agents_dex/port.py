@@ -206,6 +206,7 @@ class DexStepPort:
         )
 
     async def _beat(self) -> None:
+        self._events.flush()  # watchers hear of a tool's start before it runs, as the engine does
         await self._context.heartbeat()
 
     async def _claim(self, turn: TurnId, call: ToolCallId) -> bool:

@@ -11,7 +11,7 @@ from .connecting import Place, ask, at_a_place
 from .names import JSON_OBJECT, MESSAGE_ID, QUESTION, SESSION, TURN, this_person
 from .options import as_json
 from .questions import waiting_question
-from .trouble import Trouble, run
+from .trouble import NotUnderstood, Trouble, run
 from .words import MESSAGE_REFUSED, in_one_line, safe, write_json
 
 
@@ -113,16 +113,21 @@ def approve(
     as_json: bool,
     place: Place,
 ) -> None:
-    """Let a tool call run. QUESTION may be left out when only one waits.
+    """Let a tool call run, the one that QUESTION is about.
+
+    `show` and `question` print what waits, with its ID.
 
     \b
     Examples:
-      dex-agents approve order-7
+      dex-agents approve order-7 turn-1.call-1
       dex-agents approve order-7 turn-1.call-2 --edit '{"order_id": "8"}'
     """
 
     async def answer(sessions: AgentSessionClient) -> tuple[AgentInterrupt, bool]:
         asked = await waiting_question(sessions, session, question)
+        if question is None:  # another than the person has seen may wait by now
+            waits = f"{asked.interrupt_id} ({in_one_line(asked.tool_name)})"
+            raise NotUnderstood(f"name the question that you approve; {waits} waits")
         return asked, await sessions.resolve_interrupt(
             session,
             asked.interrupt_id,

@@ -52,7 +52,8 @@ def main(verbose: bool) -> None:
       dex-agents chat my_agent:flow          talk to an agent
       dex-agents sessions                    what sessions there are
       dex-agents show order-7                one session, with its Steps
-      dex-agents approve order-7             let the tool call that waits run
+      dex-agents question order-7            what a person is asked, whole
+      dex-agents approve order-7 turn-1.c-2  let that tool call run
       dex-agents serve my_agent:flow         run the agent's Steps until SIGTERM
     """
     for stream in (sys.stdin, sys.stdout, sys.stderr):

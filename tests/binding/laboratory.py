@@ -106,7 +106,7 @@ class _Wait(_ProbeStep):
             options=OPTIONS,
             events=dex.Stream("AgentEvents", EventMessage, 1024 * 1024),
             clock=EngineClock(),
-            own_session=_NotAsked(),
+            own_session=NotAsked(),
         )
 
     async def wait_for(self, context: dex.AsyncContext, number: int) -> dex.Wait:  # type: ignore[override]  # the base class is typed for synchronous handlers
@@ -127,7 +127,9 @@ class _Wait(_ProbeStep):
         return dex.dead_end()
 
 
-class _NotAsked:
+class NotAsked:
+    """Stands for a session that no Step here has a reason to ask."""
+
     async def claim(self, session: SessionId, run_id: str, request: ClaimToolCall) -> bool:
         raise AssertionError(f"nothing runs here, and yet {session} is asked for {request}")
 

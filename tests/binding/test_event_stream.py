@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -13,10 +14,13 @@ import dex
 import pytest
 from attrs import field, frozen
 
+from dex_agents_dex.engine_clock import EngineClock
 from dex_agents_dex.event_message import EventMessage
 from dex_agents_dex.event_stream import AttemptEvents, RunnerEvents
+from dex_agents_dex.port import DexStepPort, SessionBinding
 from dex_agents_dex.testing import wait_until
-from dex_agents_model import TurnId
+from dex_agents_model import DeferredToolExecution, ToolExecutionResult, TurnId
+from dex_agents_model.effects import ExecuteTool
 from dex_agents_model.errors import StateCorrupt
 from dex_agents_model.events import (
     AgentEvent,
@@ -24,8 +28,14 @@ from dex_agents_model.events import (
     EventPayload,
     StepMethod,
     TextDelta,
+    ToolCallStarted,
     TurnEvent,
 )
+
+from .found import OPTIONS
+from .laboratory import NotAsked
+from .samples import EDITED
+from .scripted_runner import ScriptedRunner
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
@@ -193,3 +203,41 @@ async def test_attempt__numbers_what_threads_tell_in_the_order_in_which_it_is_wr
 def test_message__of_another_form_is_called_corrupt(text: str) -> None:
     with pytest.raises(StateCorrupt):
         EventMessage(text).events()
+
+
+async def test_start_of_a_tool__is_written_before_the_tool_runs() -> None:
+    """As is the heartbeat, from which an engine knows that the call may have begun."""
+    written = Written()
+    sent: list[object] = []
+
+    async def beat() -> None:
+        sent.extend([*written.payloads, "a heartbeat"])
+
+    class Runner(ScriptedRunner):
+        async def execute_deferred_tool_call(
+            self, call: DeferredToolExecution
+        ) -> ToolExecutionResult:
+            sent.append("the tool")
+            return ToolExecutionResult("done")
+
+    context = SimpleNamespace(
+        flow_id="s",
+        run_id="r",
+        step_execution_id="CallTool-1",
+        attempt=2,
+        heartbeat=beat,
+    )
+    binding = SessionBinding(
+        runner=Runner(Path()),
+        options=OPTIONS,
+        events=cast("dex.Stream[EventMessage]", written),
+        clock=EngineClock(),
+        own_session=NotAsked(),
+    )
+    port = DexStepPort(binding, cast("dex.AsyncContext", context), StepMethod.EXECUTE)
+
+    await port.perform(ExecuteTool(EDITED))
+
+    started = ToolCallStarted(EDITED.tool_call_id, EDITED.tool_name)
+    assert sent == [[started], "a heartbeat", "the tool"]
+    port.close()

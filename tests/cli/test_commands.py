@@ -214,9 +214,13 @@ def test_approve__lets_the_call_run_with_other_arguments(served: Bench, asking: 
     assert (record["decision"], record["resolved_by"]) == ("approved", "ann")
 
 
-def test_approve__needs_no_name_when_one_question_waits(served: Bench, asking: str) -> None:
-    assert served.run("approve", asking).exit_code == 0
-    assert _answer(served, asking) == "note done: note this."
+def test_approve__lets_nothing_run_that_is_not_named(served: Bench, asking: str) -> None:
+    unnamed = served.run("approve", asking)
+
+    told = f"error: name the question that you approve; {_ASKED} (note) waits\n"
+    assert (unnamed.exit_code, unnamed.stderr) == (2, told)
+    (waiting,) = served.read("show", asking)["snapshot"]["pending_interrupts"]
+    assert waiting["interrupt_id"] == _ASKED
 
 
 def test_reject__tells_the_model_why(served: Bench, asking: str) -> None:

@@ -92,7 +92,8 @@ def test_terminal__obeys_nothing_that_was_said(served: Bench, session_id: str) -
 
     served.on_sessions(begin)
     asked = served.run("show", session_id).stdout
-    answered = served.run("approve", session_id, "--by", HOSTILE, "--reason", f"so {HOSTILE}")
+    words = ("--by", HOSTILE, "--reason", f"so {HOSTILE}")
+    answered = served.run("approve", session_id, "turn-1.call-1", *words)
     assert answered.exit_code == 0, answered.output
     served.on_sessions(lambda sessions: wait_for_end(sessions, session_id))
     told = served.run("show", session_id).stdout

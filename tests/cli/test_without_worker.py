@@ -92,7 +92,7 @@ def test_no_attempt_is_spent__by_a_step_that_a_command_declined(
 def test_approve__is_kept_for_the_worker_that_comes(bench: Bench, session_id: str) -> None:
     _ask_and_lose_the_worker(bench, session_id)
 
-    assert bench.run("approve", session_id).exit_code == 0
+    assert bench.run("approve", session_id, "turn-1.call-1").exit_code == 0
     assert bench.read("show", session_id)["snapshot"]["pending_interrupts"] == []
     assert agent.calls(bench.state_dir).read(name="note") == ()
 
