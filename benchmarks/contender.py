@@ -73,6 +73,12 @@ def _window() -> Open:
     return open_conversations_with_a_window
 
 
+def _bare() -> Open:
+    from benchmarks.bare import open_conversations
+
+    return open_conversations
+
+
 def _dbos() -> Open:
     from benchmarks.dbos_turns import open_conversations
 
@@ -84,6 +90,7 @@ KINDS: Final[Mapping[str, Callable[[], Open]]] = {
     "session": _session,
     "asked": _asked,
     "window": _window,
+    "bare": _bare,
     "dbos": _dbos,
 }
 """Each imports only what it needs, so that its memory is its own."""

@@ -90,7 +90,7 @@ class Latency:
         for each in contenders:
             self.settings[each.kind] = each.settings
             self.peak_memory_bytes[each.kind] = each.peak_memory_bytes()
-            if each.address is not None:
+            if each.kind == "session" and each.address is not None:
                 await self.floor.count_steps(each.address, turns)
 
 

@@ -18,7 +18,7 @@ from attrs import Factory, define, frozen
 from benchmarks.contender import READY
 from benchmarks.machine import cpu_seconds, peak_memory_bytes, size_bytes, written_bytes
 
-NEEDS_ENGINE: Final = ("session", "asked", "window")
+NEEDS_ENGINE: Final = ("session", "asked", "window", "bare")
 _LINE_BYTES: Final = 1 << 20
 
 

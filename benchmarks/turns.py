@@ -24,7 +24,7 @@ def kinds() -> tuple[str, ...]:
 
 def kinds_alone() -> tuple[str, ...]:
     """Those of which one conversation is timed."""
-    return (*kinds(), "asked")
+    return (*kinds(), "asked", "bare")
 
 
 def print_settings(described: dict[str, str]) -> None:
