@@ -163,9 +163,8 @@ class ToolStep:
             except Exception as error:
                 capability.failure = error
                 raise
-        if (
-            capability.failure is not None
-        ):  # a hook has an answer for it, but a tool's Step needs none
+        # A hook may have an answer in its place; a tool's Step needs none.
+        if capability.failure is not None:
             raise capability.failure
         output: object = node.data.output
         if not isinstance(output, DeferredToolRequests):
