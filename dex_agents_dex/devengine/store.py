@@ -89,9 +89,8 @@ class Store:
         assert self._thread is None
         try:
             return read(self._connection)
-        except (
-            sqlite3.OperationalError
-        ) as error:  # a full disk, say: nothing is wrong with the file
+        except sqlite3.OperationalError as error:
+            # A full disk, say: nothing is wrong with the file.
             raise StoreUnusable(f"{self._path} cannot be used: {error}") from error
         except sqlite3.DatabaseError as error:
             raise StoreUnusable(

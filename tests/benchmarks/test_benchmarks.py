@@ -15,6 +15,7 @@ from benchmarks.racing import Lap, Laps, contender, race
 from benchmarks.step_flows import EXECUTE, bench, null_server_on
 from benchmarks.wire_meter import wire_meter
 from benchmarks.workload import TOOLS, build_agent
+from dex_agents_dex.testing import EXECUTE_COMPLETED_EVENT, read_step_history
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -37,6 +38,16 @@ async def test_race__takes_every_turn_of_every_contender(tmp_path: Path) -> None
     assert set(session.processes) == {"engine", "program"}
     assert session.stored_bytes() > plain.stored_bytes() == 0
     assert many_seconds > 0
+
+
+async def test_bare__takes_the_steps_of_a_turn(tmp_path: Path) -> None:
+    async with contender("bare", tmp_path) as bare:
+        await bare.turn()
+        assert bare.address is not None
+        history = await read_step_history(bare.address, "bare-0")
+
+    executed = sorted(e.step_type for e in history if e.event_type == EXECUTE_COMPLETED_EVENT)
+    assert executed == ["Ask", "Ask", "Await", *["Call"] * len(TOOLS), "Resume"]
 
 
 async def test_workload__is_two_model_calls_and_three_tools_a_turn() -> None:
